@@ -1,0 +1,32 @@
+"""Rows, data sets, partitions and sites."""
+
+from peerwise.data.dataset import Dataset
+from peerwise.data.loaders import DATASETS, load, load_folder, load_split_file, load_table
+from peerwise.data.partitions import PARTITIONS, Share, partition_parameters, partition_rows
+from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate
+from peerwise.data.site import Site, derived_seed, make_sites
+from peerwise.data.split import split_rows
+
+__all__ = [
+    "DATASETS",
+    "PARTITIONS",
+    "Dataset",
+    "Feature",
+    "Indices",
+    "Inputs",
+    "Kind",
+    "Rows",
+    "Sequences",
+    "Share",
+    "Site",
+    "concatenate",
+    "derived_seed",
+    "load",
+    "load_folder",
+    "load_split_file",
+    "load_table",
+    "make_sites",
+    "partition_parameters",
+    "partition_rows",
+    "split_rows",
+]

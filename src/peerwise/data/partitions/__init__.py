@@ -1,0 +1,88 @@
+"""Ways to share a data set out among sites, each one small function ``fn(dataset, sites, rng, *, ...) -> shares``.
+
+A partition's parameters are the keyword arguments of its function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from peerwise.data.dataset import Dataset
+from peerwise.data.partitions.by_column import feature_shift, natural
+from peerwise.data.partitions.by_feature import vertical
+from peerwise.data.partitions.by_label import dirichlet, disjoint, equal_label_skew, exdir, pathological
+from peerwise.data.partitions.by_size import quantity
+from peerwise.data.partitions.share import Share
+from peerwise.errors import PartitionError, choices
+
+__all__ = ["PARTITIONS", "Share", "partition_parameters", "partition_rows"]
+
+Partition = Callable[..., list[Share]]
+
+PARTITIONS: dict[str, Partition] = {
+    "exdir": exdir,
+    "dirichlet": dirichlet,
+    "pathological": pathological,
+    "disjoint": disjoint,
+    "quantity": quantity,
+    "equal_label_skew": equal_label_skew,
+    "natural": natural,
+    "vertical": vertical,
+    "feature_shift": feature_shift,
+}
+DEFAULT_SITES = 10
+
+
+def partition_parameters(name: str) -> dict[str, Any]:
+    """The parameters of a partition and their defaults."""
+    if name not in PARTITIONS:
+        raise PartitionError(choices(name, PARTITIONS, "partition"))
+    parameters = inspect.signature(PARTITIONS[name]).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def partition_rows(
+    dataset: Dataset, name: str, sites: int | None, rng: np.random.Generator, **params: Any
+) -> list[Share]:
+    """Shares of the rows by the partition of this name; where rows have a group, a group is never torn apart.
+
+    Drawn partitions then share out groups, a group counting as one row of its commonest class. Natural sites are a
+    fact and stay as they are.
+    """
+    known = partition_parameters(name)
+    for given in params:
+        if given not in known:
+            raise PartitionError(f"partition {name!r}: {choices(given, known, 'parameter')}")
+    if sites is not None and (not isinstance(sites, int | np.integer) or sites < 1):
+        raise PartitionError(f"sites={sites!r}; use a whole number of at least 1.")
+    if name == "natural":
+        return natural(dataset, sites, rng, **params)
+    wanted = DEFAULT_SITES if sites is None else int(sites)
+    if dataset.group is None:
+        return PARTITIONS[name](dataset, wanted, rng, **params)
+    member = _units(dataset, params.get("column", known.get("column")))
+    shares = PARTITIONS[name](_one_row_a_group(dataset, member), wanted, rng, **params)
+    return [replace(share, rows=np.flatnonzero(np.isin(member, share.rows))) for share in shares]
+
+
+def _units(dataset: Dataset, column: str | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A number for each group; a partition by domain may cut a group at the domain's border."""
+    keys = [np.unique(np.asarray(dataset.group), return_inverse=True)[1]]
+    domain = None if column is None else dataset.column(column)
+    if domain is not None:
+        keys.append(np.unique(domain, return_inverse=True)[1])
+    member: np.ndarray[tuple[int], np.dtype[np.int64]]
+    member = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    return member
+
+
+def _one_row_a_group(dataset: Dataset, member: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Dataset:
+    counts = np.zeros((int(member.max()) + 1, len(dataset.classes)), dtype=np.int64)
+    np.add.at(counts, (member, dataset.y), 1)
+    first = np.unique(member, return_index=True)[1]
+    return replace(dataset.take(first), y=counts.argmax(axis=1).astype(np.int64))

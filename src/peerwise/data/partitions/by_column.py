@@ -1,0 +1,69 @@
+"""Partitions that follow a column of the data: its values are the sites, or sites are cut within each value."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data.dataset import Dataset
+from peerwise.data.partitions.share import Share
+from peerwise.data.rows import Indices
+from peerwise.errors import PartitionError, choices
+
+
+def natural(dataset: Dataset, sites: int | None, rng: np.random.Generator, *, column: str = "site") -> list[Share]:
+    """One site for each value of a column: hospital, domain, country. Nothing is drawn."""
+    values = _values(dataset, column)
+    names = np.unique(values)
+    if sites is not None and sites != len(names):
+        raise PartitionError(
+            f"sites={sites}, but column {column!r} of {dataset.name} has {len(names)} values; "
+            "leave sites out, natural sites are as many as there are."
+        )
+    return [Share(np.flatnonzero(values == name), str(name)) for name in names]
+
+
+def feature_shift(dataset: Dataset, sites: int, rng: np.random.Generator, *, column: str = "site") -> list[Share]:
+    """Every site lies within one domain (a value of ``column``); a domain with more rows is cut into more sites."""
+    values = _values(dataset, column)
+    domains, sizes = np.unique(values, return_counts=True)
+    if sites < len(domains):
+        raise PartitionError(
+            f"sites={sites}, but column {column!r} has {len(domains)} domains ({', '.join(domains)}); "
+            f"use at least {len(domains)} sites."
+        )
+    if sites > len(values):
+        raise PartitionError(f"sites={sites}, but there are only {len(values)} rows; use fewer sites.")
+    shares = []
+    for domain, pieces in zip(domains, _sites_a_domain(sizes, sites), strict=True):
+        rows = np.flatnonzero(values == domain)
+        for place, part in enumerate(_stratified_pieces(rows, dataset.y[rows], int(pieces), rng)):
+            shares.append(Share(part, str(domain) if pieces == 1 else f"{domain}-{place}"))
+    return shares
+
+
+def _values(dataset: Dataset, column: str) -> NDArray[np.str_]:
+    values = dataset.column(column)
+    if values is not None:
+        return values
+    known = dataset.column_names()
+    if not known:
+        raise PartitionError(
+            f"{dataset.name} has no column {column!r} to make sites from; load it with site=..., "
+            "or use a drawn partition such as dirichlet."
+        )
+    raise PartitionError(f"{dataset.name}: {choices(column, known, 'column')}")
+
+
+def _sites_a_domain(sizes: NDArray[np.int64], sites: int) -> NDArray[np.int64]:
+    """At least one each; the next site goes where a site would have most rows."""
+    pieces = np.ones(len(sizes), dtype=np.int64)
+    while pieces.sum() < sites:
+        pieces[np.argmax(sizes / (pieces + 1))] += 1
+    return pieces
+
+
+def _stratified_pieces(rows: Indices, y: NDArray[np.int64], pieces: int, rng: np.random.Generator) -> list[Indices]:
+    order = rng.permutation(len(rows))
+    by_label = rows[order[np.argsort(y[order], kind="stable")]]
+    return [np.sort(by_label[place::pieces]) for place in range(pieces)]

@@ -1,0 +1,159 @@
+"""A site: one organisation's rows, split, with its models' names, its seed and its state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from peerwise.data.dataset import Dataset
+from peerwise.data.partitions import Share, partition_rows
+from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences
+from peerwise.data.split import FRACTIONS, split_rows
+from peerwise.errors import DataError, PartitionError
+
+PARTS = ("train", "val", "test")
+
+
+def derived_seed(*parts: object) -> int:
+    """A 63-bit seed from these parts, the same in every process and on every machine."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+@dataclass
+class Site:
+    """One site of a federation. ``classes`` is the common label set; a site may lack some of it."""
+
+    name: str
+    kind: Kind
+    classes: tuple[str, ...]
+    train: Rows
+    val: Rows
+    test: Rows
+    features: tuple[Feature, ...] = ()
+    public: Inputs | None = None
+    recipes: tuple[str, ...] = ()
+    seed: int = 0
+    device: str = "cpu"
+    state: dict[str, Any] = field(default_factory=dict)
+    index: dict[str, Indices] = field(default_factory=dict)
+
+    def seed_for(self, purpose: str) -> int:
+        """A seed for one purpose at this site; it never depends on order or on the number of workers."""
+        return derived_seed(self.seed, self.name, purpose)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        return np.random.default_rng(self.seed_for(purpose))
+
+
+def make_sites(
+    dataset: Dataset,
+    partition: str | None = None,
+    sites: int | None = None,
+    *,
+    seed: int = 0,
+    recipes: Sequence[str] = (),
+    assign: Literal["all", "cycle"] = "all",
+    public: int = 0,
+    fractions: tuple[float, float, float] = FRACTIONS,
+    device: str = "cpu",
+    **partition_params: Any,
+) -> list[Site]:
+    """Share a data set out among sites, and split each site's rows into train, validation and test.
+
+    ``partition`` is "dirichlet" unless the data set comes from a split file, whose own sites and splits are then
+    used. ``sites`` is 10 for the drawn partitions; natural sites are as many as the column has values. ``public``
+    rows are set aside first, unlabelled and common to all (whole groups where there are groups, so at least that
+    many). With ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``.
+    """
+    if assign not in ("all", "cycle"):
+        raise DataError(f"assign is {assign!r}; use 'all' or 'cycle'.")
+    present = np.unique(dataset.y)
+    if len(present) < 2:
+        only = [dataset.classes[code] for code in present]
+        raise DataError(f"{dataset.name}: all {len(dataset)} rows are of one class {only}; at least two are needed.")
+    name = partition or ("natural" if dataset.natural_split is not None else "dirichlet")
+    aside, rest = _set_aside(dataset, public, seed)
+    shares = partition_rows(dataset.take(rest), name, sites, _rng(seed, "partition"), **partition_params)
+    fixed = dataset.natural_split is not None and name == "natural"
+    shown = dataset.X[aside] if public else None
+    return [
+        _site(
+            dataset, rest[share.rows], share, fixed, fractions, seed, device, shown, _assigned(recipes, assign, place)
+        )
+        for place, share in enumerate(shares)
+    ]
+
+
+def _rng(seed: int, purpose: str) -> np.random.Generator:
+    return np.random.default_rng(derived_seed(seed, purpose))
+
+
+def _assigned(recipes: Sequence[str], assign: str, place: int) -> tuple[str, ...]:
+    return (recipes[place % len(recipes)],) if assign == "cycle" and recipes else tuple(recipes)
+
+
+def _site(
+    dataset: Dataset,
+    rows: Indices,
+    share: Share,
+    fixed: bool,
+    fractions: tuple[float, float, float],
+    seed: int,
+    device: str,
+    public: Inputs | None,
+    recipes: tuple[str, ...],
+) -> Site:
+    if fixed and dataset.natural_split is not None:
+        parts = [rows[dataset.natural_split[rows] == part] for part in range(3)]
+    else:
+        group = None if dataset.group is None else dataset.group[rows]
+        time = None if dataset.time is None else dataset.time[rows]
+        rng = _rng(seed, f"split {share.name}")
+        parts = [rows[p] for p in split_rows(dataset.y[rows], rng, fractions=fractions, group=group, time=time)]
+    inputs = [_seen(dataset.X[part], share.features) for part in parts]
+    train, val, test = (Rows(x, dataset.y[part]) for x, part in zip(inputs, parts, strict=True))
+    features = dataset.features
+    if share.features is not None:
+        features = tuple(features[place] for place in share.features)
+    return Site(
+        name=share.name,
+        kind=dataset.kind,
+        classes=dataset.classes,
+        train=train,
+        val=val,
+        test=test,
+        features=features,
+        public=None if public is None else _seen(public, share.features),
+        recipes=recipes,
+        seed=seed,
+        device=device,
+        index=dict(zip(PARTS, parts, strict=True)),
+    )
+
+
+def _seen(X: Inputs, features: tuple[int, ...] | None) -> Inputs:
+    return X if features is None or isinstance(X, Sequences) else X[:, list(features)]
+
+
+def _set_aside(dataset: Dataset, public: int, seed: int) -> tuple[Indices, Indices]:
+    everything = np.arange(len(dataset))
+    if public == 0:
+        return everything[:0], everything
+    if not 0 < public < len(dataset):
+        raise PartitionError(
+            f"public={public} rows cannot be set aside from {len(dataset)}; use a number from 0 to {len(dataset) - 1}."
+        )
+    group = everything if dataset.group is None else dataset.group
+    member = np.unique(group, return_inverse=True)[1]
+    order = _rng(seed, "public").permutation(int(member.max()) + 1)
+    sizes = np.bincount(member)[order]
+    chosen = order[: int(np.searchsorted(np.cumsum(sizes), public)) + 1]
+    taken = np.isin(member, chosen)
+    if taken.all():
+        raise PartitionError(f"public={public} would take every group; use a smaller number.")
+    return everything[taken], everything[~taken]

@@ -1,0 +1,78 @@
+"""Everything Peerwise refuses, in one tree.
+
+    PeerwiseError
+    ├── DataError            rows, files, columns, labels that cannot be used
+    │   ├── MissingData      a data set is not on disk and may not or could not be fetched
+    │   ├── BrokenFile       truncated, wrong checksum, wrong format
+    │   └── PartitionError   the promised split cannot be made
+    ├── ModelError           a model that cannot be wrapped, trained, exported or run
+    │   ├── ClassMismatch    a model's classes do not fit the site's
+    │   └── BadOutputs       wrong shape, non-finite values, rows that are no probabilities
+    ├── PoolError            an empty pool, two models of one name, an unknown own model
+    ├── ParcelError          something that crossed a border and may not be read
+    └── ConfigError          an unknown key, a value out of range, a method that is not there
+
+Data, model, pool and configuration errors are also ``ValueError``, so scikit-learn's tools treat them as bad input.
+Every message carries the value, what was expected and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class PeerwiseError(Exception):
+    """The root: catch this to catch everything Peerwise refuses."""
+
+
+class DataError(PeerwiseError, ValueError):
+    """Rows, files, columns or labels that cannot be used."""
+
+
+class MissingData(DataError):
+    """A data set is not on disk and may not or could not be fetched."""
+
+
+class BrokenFile(DataError):
+    """A file that is truncated, has the wrong checksum or the wrong format."""
+
+
+class PartitionError(DataError):
+    """The promised split cannot be made from these rows."""
+
+
+class ModelError(PeerwiseError, ValueError):
+    """A model that cannot be wrapped, trained, exported or run."""
+
+
+class ClassMismatch(ModelError):
+    """A model's classes do not fit the site's."""
+
+
+class BadOutputs(ModelError):
+    """Outputs of the wrong shape, with non-finite values, or that are no probabilities."""
+
+
+class PoolError(PeerwiseError, ValueError):
+    """An empty pool, two models of one name, an unknown own model."""
+
+
+class ParcelError(PeerwiseError):
+    """Something that crossed a border and may not be read."""
+
+
+class ConfigError(PeerwiseError, ValueError):
+    """An unknown key, a value out of range, a method that is not there."""
+
+
+def choices(value: object, known: Iterable[object], what: str) -> str:
+    """One sentence for a name that is not known: the value, the nearest one, and all choices.
+
+    >>> choices("dirichlt", ["exdir", "dirichlet"], "partition")
+    "unknown partition 'dirichlt': did you mean 'dirichlet'? Choices: dirichlet, exdir."
+    """
+    names = sorted(str(name) for name in known)
+    near = get_close_matches(str(value), names, n=1)
+    hint = f": did you mean {near[0]!r}?" if near else "."
+    return f"unknown {what} {str(value)!r}{hint} Choices: {', '.join(names)}."
