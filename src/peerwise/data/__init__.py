@@ -3,7 +3,7 @@
 from peerwise.data.dataset import Dataset
 from peerwise.data.loaders import DATASETS, load, load_folder, load_split_file, load_table
 from peerwise.data.partitions import PARTITIONS, Share, partition_parameters, partition_rows
-from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate
+from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate, digest
 from peerwise.data.site import Site, derived_seed, make_sites
 from peerwise.data.split import split_rows
 
@@ -21,6 +21,7 @@ __all__ = [
     "Site",
     "concatenate",
     "derived_seed",
+    "digest",
     "load",
     "load_folder",
     "load_split_file",

@@ -9,6 +9,7 @@ Three kinds of input, each a plain array so that a model can travel without code
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,6 +61,16 @@ class Rows:
 
     def take(self, rows: Any) -> Rows:
         return Rows(self.X[rows], self.y[rows])
+
+
+def digest(X: Inputs, y: NDArray[Any] | None = None) -> str:
+    """sha256 of inputs and labels: the same rows have the same digest, whatever object holds them."""
+    parts = [X.static, X.series] if isinstance(X, Sequences) else [np.asarray(X)]
+    total = hashlib.sha256()
+    for part in parts if y is None else [*parts, y]:
+        total.update(f"{part.dtype.str}{part.shape}".encode())
+        total.update(np.ascontiguousarray(part).data)
+    return total.hexdigest()
 
 
 def concatenate(parts: list[Inputs]) -> Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,16 +17,28 @@ from peerwise.errors import DataError, PartitionError
 
 PARTS = ("train", "val", "test")
 
+Tree = dict[str, Any]
+Keep = Callable[[Tree, Callable[[], Tree]], Tree]
+
+
+def work_anew(parts: Tree, work: Callable[[], Tree]) -> Tree:
+    """The keep of a site that keeps nothing: the work is done every time."""
+    return work()
+
 
 def derived_seed(*parts: object) -> int:
-    """A 63-bit seed from these parts, the same in every process and on every machine."""
+    """A 31-bit seed (what every library takes) from these parts, the same in every process and on every machine."""
     text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 @dataclass
 class Site:
-    """One site of a federation. ``classes`` is the common label set; a site may lack some of it."""
+    """One site of a federation. ``classes`` is the common label set; a site may lack some of it.
+
+    ``state`` is all that survives a round. ``keep(parts, work)`` returns what ``work()`` made for these parts before,
+    so that a second method never trains the same model again.
+    """
 
     name: str
     kind: Kind
@@ -41,6 +53,7 @@ class Site:
     device: str = "cpu"
     state: dict[str, Any] = field(default_factory=dict)
     index: dict[str, Indices] = field(default_factory=dict)
+    keep: Keep = work_anew
 
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""

@@ -1,0 +1,7 @@
+"""``python -m peerwise`` is the command."""
+
+import sys
+
+from peerwise.cli import main
+
+sys.exit(main())

@@ -1,0 +1,7 @@
+"""Two verbs between sites: post a parcel for a round, collect a round's parcels."""
+
+from peerwise.exchange.base import Exchange
+from peerwise.exchange.folder import FolderExchange
+from peerwise.exchange.memory import MemoryExchange
+
+__all__ = ["Exchange", "FolderExchange", "MemoryExchange"]

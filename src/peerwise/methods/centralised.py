@@ -1,0 +1,60 @@
+"""Centralised: the models that could be had if all rows lay in one place. For simulation only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Rows, Sequences, Site, concatenate
+from peerwise.methods.base import Inbox, Method
+from peerwise.methods.own_models import own_models, pool_logits
+from peerwise.parcels import Parcel
+from peerwise.space import softmax
+
+
+class Centralised(Method):
+    """Each of the federation's recipes trained once on everybody's train rows, stopped on everybody's validation rows;
+    p(y|x) = the mean of their probabilities. An upper reference, not a federated method: it moves the rows."""
+
+    simulation_only = True
+
+    def __init__(self, epochs: int | None = None) -> None:
+        self.epochs = epochs
+
+    def share(self, site: Site, round: int) -> Parcel:
+        return Parcel(recipes=list(site.recipes), train=_packed(site.train), val=_packed(site.val))
+
+    def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
+        senders = [inbox[name] for name in sorted(inbox)]
+        everybody = replace(
+            site,
+            name="everybody",
+            train=_joined([_rows(parcel["train"]) for parcel in senders]),
+            val=_joined([_rows(parcel["val"]) for parcel in senders]),
+            recipes=tuple(dict.fromkeys(recipe for parcel in senders for recipe in parcel["recipes"])),
+        )
+        own = own_models(everybody, held_out=False, epochs=self.epochs)
+        site.state["models"] = own.files
+        # Trained once for all sites, so each site bears its share of the time.
+        site.state["seconds"] = {"train": own.seconds / len(senders)}
+
+    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        logits, _ = pool_logits(site, site.state["models"], X)
+        return softmax(logits).astype(np.float64).mean(axis=1)
+
+
+def _packed(rows: Rows) -> dict[str, NDArray[np.generic]]:
+    if isinstance(rows.X, Sequences):
+        return {"static": rows.X.static, "series": rows.X.series, "y": rows.y}
+    return {"x": rows.X, "y": rows.y}
+
+
+def _rows(tree: dict[str, NDArray[np.generic]]) -> Rows:
+    X = tree["x"] if "x" in tree else Sequences(tree["static"], tree["series"])  # type: ignore[arg-type]
+    return Rows(X, tree["y"])  # type: ignore[arg-type]
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return Rows(concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))

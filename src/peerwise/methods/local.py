@@ -1,0 +1,32 @@
+"""Local: every site alone. The reference that all others are held to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site
+from peerwise.methods.base import Inbox, Method
+from peerwise.methods.own_models import own_models, pool_logits
+from peerwise.parcels import Parcel
+from peerwise.space import softmax
+
+
+class Local(Method):
+    """p(y|x) = mean over the site's own models of their probabilities. Nothing is sent, nothing is heard."""
+
+    def __init__(self, epochs: int | None = None) -> None:
+        self.epochs = epochs
+
+    def share(self, site: Site, round: int) -> Parcel:
+        own = own_models(site, held_out=False, epochs=self.epochs)
+        site.state["models"] = own.files
+        site.state["seconds"] = {"train": own.seconds}
+        return Parcel()
+
+    def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
+        pass
+
+    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        logits, _ = pool_logits(site, site.state["models"], X)
+        return softmax(logits).astype(np.float64).mean(axis=1)

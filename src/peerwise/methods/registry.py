@@ -1,0 +1,63 @@
+"""Methods by name, found by entry point, so that a new one is one new file in anybody's package.
+
+An entry of the group ``peerwise.methods`` is a `Method` class, or a `TrustLearner` class, which `OneShot` makes a
+method of. Parameters are those of the constructor.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from peerwise.errors import ConfigError, choices
+from peerwise.methods.base import Method
+from peerwise.methods.one_shot import OneShot
+from peerwise.trust import TrustLearner
+
+GROUP = "peerwise.methods"
+GIVEN_BY_THE_RUN = {"pool", "own", "device"}
+# Base training belongs to the pool, not to a method, so that all methods of a run meet the same models.
+OF_THE_POOL = ("folds", "epochs")
+
+
+@cache
+def method_names() -> tuple[str, ...]:
+    return tuple(sorted(entry.name for entry in entry_points(group=GROUP)))
+
+
+def method_class(name: str) -> type[Method] | type[TrustLearner]:
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            loaded: type[Method] | type[TrustLearner] = entry.load()
+            return loaded
+    raise ConfigError(choices(name, method_names(), "method"))
+
+
+def method_parameters(name: str) -> dict[str, Any]:
+    """Parameter -> default, from the constructor's signature."""
+    kind = method_class(name)
+    hidden = GIVEN_BY_THE_RUN | (set() if issubclass(kind, TrustLearner) else set(OF_THE_POOL))
+    found = inspect.signature(kind).parameters
+    return {key: p.default for key, p in found.items() if key not in hidden}
+
+
+def make_method(name: str, settings: Mapping[str, Any], *, folds: int, epochs: int | None) -> Method:
+    """The method with these settings; ``folds`` and ``epochs`` are those of base training."""
+    known = method_parameters(name)
+    for key in settings:
+        if key not in known:
+            raise ConfigError(f"method {name!r}: {choices(key, known, 'parameter')}")
+    kind = method_class(name)
+    if issubclass(kind, TrustLearner):
+        return OneShot(kind(**settings), folds=folds, epochs=epochs)
+    pool = {"folds": folds, "epochs": epochs}
+    accepted = inspect.signature(kind).parameters
+    return kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
+
+
+def describe(name: str) -> str:
+    """The first sentence of the method's own docstring."""
+    return (inspect.getdoc(method_class(name)) or "").split("\n")[0]

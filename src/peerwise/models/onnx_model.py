@@ -1,0 +1,137 @@
+"""Run an ONNX file: any framework in, one runtime out, no code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from peerwise.data.rows import Sequences
+from peerwise.errors import BrokenFile, ModelError
+from peerwise.models.outputs import checked, checked_probabilities, log_probabilities, slices, softmax
+
+_TYPES: dict[str, Any] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": np.object_,
+}
+
+
+class OnnxModel:
+    """An ONNX classifier on one thread; ``classes`` and ``features`` come from the file's metadata, if it has them.
+
+    An output called "logits" is read as logits; in a file from elsewhere the output is read as probabilities.
+    """
+
+    def __init__(self, data: bytes, *, name: str = "onnx model") -> None:
+        self.data, self.name = bytes(data), name
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise BrokenFile(
+                f"{name!r} ({len(self.data)} bytes) is no readable ONNX file: {_short(error)}. It may be truncated: "
+                "fetch or export it again."
+            ) from error
+        self._inputs = {item.name: item.type for item in self._session.get_inputs()}
+        self._output, self.has_logits = self._pick_output()
+        meta = self._session.get_modelmeta().custom_metadata_map
+        self.classes: tuple[Any, ...] | None = _names(meta.get("classes"), name)
+        self.features: tuple[str, ...] | None = _names(meta.get("features"), name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.data, self.name)
+
+    @property
+    def width(self) -> int | None:
+        """How many classes the file declares, where it does."""
+        shape = next(item.shape for item in self._session.get_outputs() if item.name == self._output)
+        declared = shape[1] if len(shape) == 2 else None
+        return declared if isinstance(declared, int) else (len(self.classes) if self.classes else None)
+
+    def predict_logits(self, X: Any) -> NDArray[np.float64]:
+        outputs = self._run(X)
+        return outputs if self.has_logits else log_probabilities(outputs)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        outputs = self._run(X)
+        return softmax(outputs) if self.has_logits else outputs
+
+    def _pick_output(self) -> tuple[str, bool]:
+        tensors = [
+            item.name for item in self._session.get_outputs() if item.type in ("tensor(float)", "tensor(double)")
+        ]
+        if not tensors:
+            found = ", ".join(f"{item.name}: {item.type}" for item in self._session.get_outputs())
+            raise ModelError(
+                f"{self.name!r} has no float output, only {found}: expected logits or probabilities as a matrix. "
+                "Export it with options={'zipmap': False}."
+            )
+        if "logits" in tensors:
+            return "logits", True
+        return next((name for name in tensors if "prob" in name), tensors[-1]), False
+
+    def _run(self, X: Any) -> NDArray[np.float64]:
+        if not isinstance(X, Sequences) and not hasattr(X, "iloc"):
+            X = np.asarray(X)
+        rows = X.iloc if hasattr(X, "iloc") else X
+        parts = [self._run_slice(rows[part]) for part in slices(X)]
+        outputs = np.concatenate(parts) if parts else np.zeros((0, self.width or 0))
+        check = checked if self.has_logits else checked_probabilities
+        return check(outputs, len(X), self.width or outputs.shape[-1], self.name)
+
+    def _run_slice(self, X: Any) -> NDArray[Any]:
+        feed = self._feed(X)
+        try:
+            return np.asarray(self._session.run([self._output], feed)[0])
+        except Exception as error:
+            shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())
+            raise ModelError(
+                f"{self.name!r} cannot run on {shapes}: {_short(error)}. Give it inputs of the shape it was made for."
+            ) from error
+
+    def _feed(self, X: Any) -> dict[str, NDArray[Any]]:
+        if isinstance(X, Sequences):
+            given: dict[str, Any] = {"static": X.static, "series": X.series}
+        elif len(self._inputs) == 1:
+            given = {next(iter(self._inputs)): X}
+        elif hasattr(X, "columns"):
+            given = {str(column): X[[column]] for column in X.columns}
+        else:
+            given = {"x": X}
+        absent = [name for name in self._inputs if name not in given]
+        if absent:
+            raise ModelError(
+                f"{self.name!r} needs inputs {list(self._inputs)}, got {list(given)} (missing: {absent}). "
+                "Pass a DataFrame with these columns, or Sequences for 'static' and 'series'."
+            )
+        return {name: np.asarray(given[name]).astype(_TYPES[kind], copy=False) for name, kind in self._inputs.items()}
+
+
+def _again(data: bytes, name: str) -> OnnxModel:
+    return OnnxModel(data, name=name)
+
+
+def _names(text: str | None, name: str) -> tuple[Any, ...] | None:
+    if text is None:
+        return None
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or any(isinstance(value, list | dict) for value in names):
+        raise BrokenFile(f"{name!r} has metadata {text[:60]!r}: expected a JSON list of names. Export it again.")
+    return tuple(names)
+
+
+def _short(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,111 @@
+"""Recipes for images of 28 or 32 pixels with one or three channels.
+
+Every net takes raw pixels 0..255 and scales them inside. The deep ones have the stem used for CIFAR: 3x3, stride 1,
+no pooling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from peerwise.data.rows import Feature, Rows, Sequences
+from peerwise.errors import ModelError
+from peerwise.models.fitted import fit_net
+from peerwise.models.recipe import Fitted, Recipe
+from peerwise.models.zoo.mobilenet import mobilenet_v2
+from peerwise.models.zoo.resnet import resnet18, resnet34
+from peerwise.models.zoo.vit import vit
+
+
+class Pixels(nn.Module):
+    """uint8 pixels to -1..1, in the memory order in which CPU convolutions are fastest."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = x.to(torch.float32) / 127.5 - 1.0
+        logits: Tensor = self.body(scaled.contiguous(memory_format=torch.channels_last))
+        return logits
+
+
+def small_cnn(channels: int, size: int, classes: int) -> nn.Module:
+    """Two 5x5 convolutions (32 and 64 channels) with pooling, then 512 units."""
+    side = ((size - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(64 * side * side, 512), nn.ReLU(), nn.Linear(512, classes)),
+    )
+
+
+def lenet(channels: int, size: int, classes: int) -> nn.Module:
+    """LeNet-5 (LeCun et al., 1998) with ReLU and max-pooling."""
+    side = ((32 - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 6, 5, padding=(32 - size) // 2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(16 * side * side, 120), nn.ReLU()),
+        *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes)),
+    )
+
+
+def alexnet(channels: int, size: int, classes: int) -> nn.Module:
+    """AlexNet's five convolutions and three dense layers (Krizhevsky et al., 2012), with 3x3 kernels."""
+    side = size // 8
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(192, 384, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(384, 256, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Dropout(0.5), nn.Linear(256 * side * side, 1024), nn.ReLU()),
+        *(nn.Dropout(0.5), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, classes)),
+    )
+
+
+Build = Callable[[int, int, int], nn.Module]
+
+
+def fit_image(
+    build: Build,
+    train: Rows,
+    val: Rows | None,
+    *,
+    classes: int,
+    features: tuple[Feature, ...] = (),
+    seed: int,
+    device: str = "cpu",
+    max_epochs: int | None = None,
+) -> Fitted:
+    shape = None if isinstance(train.X, Sequences) else train.X.shape
+    if shape is None or len(shape) != 4 or shape[2] != shape[3] or shape[2] not in (28, 32):
+        raise ModelError(
+            f"image rows of shape {shape}: expected (n, channels, 28, 28) or (n, channels, 32, 32). Resize the images."
+        )
+    net = partial(_build, build, shape[1], shape[2], classes)
+    return fit_net(net, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs)
+
+
+def _build(build: Build, channels: int, size: int, classes: int) -> nn.Module:
+    return Pixels(build(channels, size, classes))
+
+
+def _recipe(build: Build, description: str) -> Recipe:
+    return Recipe(build.__name__, "image", description, partial(fit_image, build), by_epochs=True)
+
+
+RECIPES = (
+    _recipe(small_cnn, "two 5x5 convolutions and 512 units: the small CNN of the FedDES experiments"),
+    _recipe(lenet, "LeNet-5, the smallest"),
+    _recipe(alexnet, "AlexNet at this size, 3x3 kernels"),
+    _recipe(vit, "vision transformer, 4x4 patches, 6 layers of width 128"),
+    _recipe(mobilenet_v2, "MobileNetV2 with a CIFAR stem"),
+    _recipe(resnet18, "ResNet-18 with a CIFAR stem"),
+    _recipe(resnet34, "ResNet-34 with a CIFAR stem"),
+)

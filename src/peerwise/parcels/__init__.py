@@ -1,0 +1,7 @@
+"""What crosses a border or survives a round: parcels, their encoding, and the folder that keeps them."""
+
+from peerwise.parcels.parcel import Parcel
+from peerwise.parcels.store import Keep, Store, write_atomic
+from peerwise.parcels.tree import pack, sha256, unpack
+
+__all__ = ["Keep", "Parcel", "Store", "pack", "sha256", "unpack", "write_atomic"]

@@ -1,0 +1,96 @@
+"""A folder that keeps trees: blobs once by content, manifests by name, every write whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from peerwise.errors import ParcelError
+from peerwise.parcels.tree import blob_names, pack, sha256, unpack
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Store:
+    """``folder/blobs/<sha256>`` and one ``<name>.json`` manifest a tree."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def save(self, name: str, tree: Mapping[str, Any]) -> None:
+        manifest, blobs = pack(tree)
+        self.save_packed(name, manifest, blobs)
+
+    def save_packed(self, name: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+        """Blobs first: a manifest that is there can always be read whole."""
+        for key, data in blobs.items():
+            if not self._blob(key).exists():
+                write_atomic(self._blob(key), data)
+        write_atomic(self._manifest(name), manifest)
+
+    def load_packed(self, name: str) -> tuple[bytes, dict[str, bytes]]:
+        path = self._manifest(name)
+        if not path.is_file():
+            raise ParcelError(f"{path} is not there: expected a folder that Peerwise wrote.")
+        manifest = path.read_bytes()
+        blobs = {key: self._blob(key).read_bytes() for key in blob_names(manifest) if self._blob(key).is_file()}
+        return manifest, blobs
+
+    def load(self, name: str) -> dict[str, Any]:
+        return unpack(*self.load_packed(name))
+
+    def has(self, name: str) -> bool:
+        return self._manifest(name).is_file()
+
+    def _blob(self, key: str) -> Path:
+        if len(key) != 64 or not set(key) <= set("0123456789abcdef"):
+            raise ParcelError(f"{key[:80]!r} is no sha256: expected 64 hexadecimal digits.")
+        return self.folder / "blobs" / key
+
+    def _manifest(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+class Keep:
+    """Results kept by content: the same inputs are never worked on twice.
+
+    ``keep(parts, work)`` returns the tree that ``work()`` made for these parts, from the folder if it is there.
+    Without a folder everything is kept in memory for the life of the object.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self._store = Store(folder) if folder is not None else None
+        self._memory: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, parts: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        manifest, _ = pack(parts)
+        key = sha256(manifest)
+        if self._store is None:
+            if key not in self._memory:
+                self._memory[key] = work()
+            return self._memory[key]
+        name = f"kept/{key}"
+        if not self._store.has(name):
+            self._store.save(name, work())
+        return self._store.load(name)

@@ -1,0 +1,80 @@
+"""The run folder: everything a run wrote, every write whole or not at all.
+
+    config.toml  split.json  events.jsonl  results.parquet
+    sites/<site>/{state,parcels,predictions}/<method>-s<seed>...   kept/   blobs/
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from peerwise.data import Site
+from peerwise.errors import ConfigError
+from peerwise.exchange import FolderExchange
+from peerwise.parcels import Keep, Store, write_atomic
+from peerwise.run.experiment import Experiment
+
+
+class RunFolder:
+    """Paths and files of one run; small enough to be sent to a worker process."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.store = Store(self.path)
+        self.keep = Keep(self.path)
+
+    def open(self, experiment: Experiment) -> None:
+        """Start the folder, or go on with it if it was made for the same sites and models."""
+        key = self.path / ".pool"
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"{self.path} is a file: expected a folder for the run.")
+        if key.exists() and key.read_text() != experiment.pool_key:
+            raise ConfigError(
+                f"{self.path} holds a run with other data, sites, models or training (see its config.toml): "
+                f"expected the same, so that it can go on. Choose another folder with --out."
+            )
+        write_atomic(key, experiment.pool_key.encode())
+        write_atomic(self.path / "config.toml", experiment.to_toml().encode())
+
+    def exchange(self, run: str) -> FolderExchange:
+        return FolderExchange(self.path, f"sites/{{site}}/parcels/{run}/round-{{round}}")
+
+    def load_state(self, site: str, run: str) -> dict[str, Any] | None:
+        name = f"sites/{site}/state/{run}"
+        return self.store.load(name) if self.store.has(name) else None
+
+    def save_state(self, site: str, run: str, state: dict[str, Any]) -> None:
+        self.store.save(f"sites/{site}/state/{run}", state)
+
+    def has_predictions(self, site: str, run: str) -> bool:
+        return self.store.has(f"sites/{site}/predictions/{run}")
+
+    def save_predictions(self, site: str, run: str, tree: dict[str, Any]) -> None:
+        self.store.save(f"sites/{site}/predictions/{run}", tree)
+
+    def load_predictions(self, site: str, run: str) -> dict[str, Any]:
+        return self.store.load(f"sites/{site}/predictions/{run}")
+
+    def save_split(self, seed: int, sites: list[Site]) -> None:
+        """Which rows of the data set are where, so that the split can be checked or used elsewhere."""
+        path = self.path / "split.json"
+        splits: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        splits[str(seed)] = {
+            site.name: {part: rows.tolist() for part, rows in site.index.items()} | {"models": list(site.recipes)}
+            for site in sites
+        }
+        write_atomic(path, json.dumps(splits, separators=(",", ":")).encode())
+
+    def log(self, event: dict[str, Any]) -> None:
+        with (self.path / "events.jsonl").open("a") as file:
+            file.write(json.dumps({"time": round(time.time(), 3), **event}) + "\n")
+
+    def save_results(self, results: pd.DataFrame) -> None:
+        temporary = self.path / ".results.parquet"
+        results.to_parquet(temporary, index=False)
+        temporary.replace(self.path / "results.parquet")

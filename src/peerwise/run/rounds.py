@@ -1,0 +1,99 @@
+"""One method over sites, round by round: share, combine, absorb, score on validation rows, keep the best state."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Site, derived_seed
+from peerwise.errors import BadOutputs
+from peerwise.exchange import Exchange, MemoryExchange
+from peerwise.methods import Memory, Method
+from peerwise.metrics import LABEL_METRICS
+
+RUN = "run"  # the runtime's own record within a site's state
+
+
+def begin(method: Method, site: Site) -> None:
+    """Common initialisation; the same stream of chance at every site of a federation."""
+    site.state.clear()
+    site.state[RUN] = {"seconds": {}, "sent": 0}
+    method.start(site, np.random.default_rng(derived_seed(site.seed, "common")))
+
+
+def say(method: Method, site: Site, round: int, exchange: Exchange) -> None:
+    """Share, post, and count the bytes sent."""
+    started = time.perf_counter()
+    parcel = method.share(site, round)
+    _clock(site, "share", started)
+    if parcel:
+        exchange.post(round, site.name, parcel)
+    site.state[RUN]["sent"] += parcel.nbytes
+
+
+def agree(method: Method, round: int, exchange: Exchange, memory: Memory, seed: int) -> tuple[Any, Memory]:
+    """What all sites are told, and the memory for the next round."""
+    inbox = exchange.collect(round)
+    return method.combine(inbox, memory, np.random.default_rng(derived_seed(seed, "combine", round)))
+
+
+def hear(method: Method, site: Site, round: int, told: Any, metric: str = "accuracy") -> None:
+    """Absorb, score on validation rows, and remember the best round (the earliest among equals)."""
+    started = time.perf_counter()
+    method.absorb(site, round, told)
+    _clock(site, "absorb", started)
+    if method.rounds == 1 or not len(site.val):
+        return
+    score = LABEL_METRICS[metric](site.val.y, answer(method, site, site.val.X).argmax(axis=1))
+    best = site.state[RUN].get("best")
+    if best is None or score > best["score"]:
+        kept = {key: value for key, value in site.state.items() if key != RUN}
+        site.state[RUN]["best"] = {"score": score, "round": round, "state": copy.deepcopy(kept)}
+
+
+def finish(site: Site) -> None:
+    """Go back to the round that did best on this site's validation rows."""
+    record = site.state[RUN]
+    best = record.pop("best", None)
+    if best is not None:
+        record |= {"best_round": best["round"], "best_score": best["score"]}
+        site.state = {**best["state"], RUN: record}
+
+
+def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
+    """Checked class probabilities of a method."""
+    found = np.asarray(method.predict_proba(site, X), dtype=np.float64)
+    expected = (len(X), len(site.classes))
+    if found.shape != expected or not np.isfinite(found).all():
+        raise BadOutputs(
+            f"method {type(method).__name__} at site {site.name!r} answered with shape {found.shape}"
+            f"{'' if np.isfinite(found).all() else ' and non-finite values'}: expected finite numbers of shape {expected}."
+        )
+    return found
+
+
+def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None = None) -> None:
+    """All rounds in this process; the sites' states are ready to predict afterwards."""
+    sites = list(sites)
+    exchange = exchange or MemoryExchange()
+    memory: Memory = {}
+    for site in sites:
+        begin(method, site)
+    for round in range(method.rounds):
+        for site in sites:
+            say(method, site, round, exchange)
+        told, memory = agree(method, round, exchange, memory, sites[0].seed)
+        for site in sites:
+            hear(method, site, round, told)
+    for site in sites:
+        finish(site)
+
+
+def _clock(site: Site, phase: str, started: float) -> None:
+    seconds: dict[str, float] = site.state[RUN]["seconds"]
+    seconds[phase] = seconds.get(phase, 0.0) + time.perf_counter() - started

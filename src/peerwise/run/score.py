@@ -1,0 +1,30 @@
+"""One site's numbers from its predictions: a row of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from peerwise.metrics import accuracy, balanced_accuracy, effective_size, log_loss
+
+
+def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics on the test rows, ensemble behaviour where trust is known, bytes and seconds by phase."""
+    y, probabilities, details = tree["y"], tree["probabilities"], tree["details"]
+    answers = probabilities.argmax(axis=1)
+    row: dict[str, Any] = {
+        "test_rows": len(y),
+        "accuracy": accuracy(y, answers),
+        "balanced_accuracy": balanced_accuracy(y, answers),
+        "log_loss": log_loss(y, probabilities),
+    }
+    has_trust = "trust" in details and len(y) > 0
+    row["ensemble_size"] = float((details["trust"] > 0).sum(axis=1).mean()) if has_trust else None
+    row["ess"] = float(effective_size(details["trust"]).mean()) if has_trust else None
+    row["fallback"] = float(details["fallback"].mean()) if has_trust else None
+    row["oracle"] = float(np.mean((details["says"] == y[:, None]).any(axis=1))) if has_trust else None
+    row["bytes_sent"] = int(tree["sent"])
+    row["best_round"] = tree["best_round"]
+    return row | {f"seconds_{phase}": float(value) for phase, value in tree["seconds"].items()}

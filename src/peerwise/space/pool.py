@@ -1,0 +1,123 @@
+"""A pool: named models over one common label set, asked once for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.errors import ClassMismatch, PoolError, choices
+from peerwise.models import Member, wrap
+from peerwise.space.outputs import as_logits
+
+Missing = Literal["zero", "error"]
+
+
+class Pool:
+    """Models that answer over ``classes`` (default: all classes any of them knows), matched by name.
+
+    A class a model does not know gets probability zero (``missing="zero"``) or is an error (``missing="error"``).
+    ``models``: fitted models, wrapped or not, in a list or as a mapping from names.
+    """
+
+    def __init__(self, models: Any, *, classes: Iterable[Any] | None = None, missing: Missing = "zero") -> None:
+        self.members: list[Member] = _members(models)
+        self.missing = missing
+        names = self.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise PoolError(f"two models are called {twice[0]!r}: names must differ. Use wrap(model, name=...).")
+        self.classes: NDArray[Any] = _labels(classes if classes is not None else _union(self.members))
+        self._columns = [self._match(member) for member in self.members]
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members)
+
+    def __repr__(self) -> str:
+        return f"Pool({self.names}, classes={list(self.classes)})"
+
+    def __sklearn_clone__(self) -> Pool:
+        """A pool is already fitted: scikit-learn's ``clone`` keeps it as it is."""
+        return self
+
+    def column(self, own: str | int) -> int:
+        """The column of a model, by name or number."""
+        if isinstance(own, str):
+            if own not in self.names:
+                raise PoolError(choices(own, self.names, "own model"))
+            return self.names.index(own)
+        if not -len(self) <= int(own) < len(self):
+            raise PoolError(f"own model {own}: expected a column from 0 to {len(self) - 1}, or a name of {self.names}.")
+        return int(own) % len(self)
+
+    def outputs(self, X: Any) -> NDArray[np.float32]:
+        """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name."""
+        columns = [self._spread(member.predict_proba(X), at) for member, at in zip(self, self._columns, strict=True)]
+        stacked = np.stack(columns, axis=1)
+        as_logits(stacked, "probabilities", names=self.names)
+        return stacked
+
+    def _match(self, member: Member) -> NDArray[np.int64]:
+        known = {label: place for place, label in enumerate(self.classes.tolist())}
+        labels = _labels(member.classes).tolist()
+        foreign = [label for label in labels if label not in known]
+        if foreign:
+            raise ClassMismatch(
+                f"model {member.name!r} predicts {foreign[0]!r}, which is not among the classes "
+                f"{self.classes.tolist()}. Add it to Pool(..., classes=...) or leave the model out."
+            )
+        absent = [label for label in known if label not in labels]
+        if absent and self.missing == "error":
+            raise ClassMismatch(
+                f"model {member.name!r} predicts {len(labels)} classes, this site has {len(known)} (missing: "
+                f"{', '.join(map(repr, absent))}). Use Pool(..., missing=\"zero\") or leave the model out."
+            )
+        return np.array([known[label] for label in labels])
+
+    def _spread(self, probabilities: NDArray[Any], at: NDArray[np.int64]) -> NDArray[np.float32]:
+        full = np.zeros((len(probabilities), len(self.classes)), np.float32)
+        full[:, at] = probabilities
+        return full
+
+
+def _members(models: Any) -> list[Member]:
+    if isinstance(models, Pool):
+        return models.members
+    if isinstance(models, Mapping):
+        found = [wrap(model, name=str(name)) for name, model in models.items()]
+    elif isinstance(models, Iterable) and not isinstance(models, str | bytes):
+        listed = list(models)
+        found = [m if isinstance(m, Member) else wrap(m, name=_default_name(m, i)) for i, m in enumerate(listed)]
+    else:
+        raise PoolError(f"a pool is made of a list or a mapping of models, got {type(models).__name__}.")
+    if not found:
+        raise PoolError("the pool is empty: expected at least one fitted model.")
+    return found
+
+
+def _default_name(model: Any, place: int) -> str:
+    return f"{type(model).__name__.lower()}-{place}"
+
+
+def _union(members: list[Member]) -> list[Any]:
+    labels = {label for member in members for label in _labels(member.classes).tolist()}
+    try:
+        return sorted(labels)
+    except TypeError as error:
+        raise ClassMismatch(
+            f"the models' classes {sorted(map(repr, labels))} are of different types: name them alike, "
+            f"or wrap(model, classes=...) with the common names."
+        ) from error
+
+
+def _labels(classes: Iterable[Any]) -> NDArray[Any]:
+    return np.asarray(list(classes))

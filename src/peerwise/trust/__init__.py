@@ -1,0 +1,25 @@
+"""Trust learners: whom to believe, for every single row."""
+
+from peerwise.trust.base import Decision, Labelled, TrustLearner
+from peerwise.trust.bundle import learner_from_tree, learner_to_tree
+from peerwise.trust.competence import CompetenceLearner, DecisionMLP, NeighbourhoodAccuracy
+from peerwise.trust.explanation import Explanation
+from peerwise.trust.feddes import FedDES, FedDESPaper
+from peerwise.trust.simple import BestSingle, OwnOnly, UniformAverage
+
+__all__ = [
+    "BestSingle",
+    "CompetenceLearner",
+    "Decision",
+    "DecisionMLP",
+    "Explanation",
+    "FedDES",
+    "FedDESPaper",
+    "Labelled",
+    "NeighbourhoodAccuracy",
+    "OwnOnly",
+    "TrustLearner",
+    "UniformAverage",
+    "learner_from_tree",
+    "learner_to_tree",
+]

@@ -1,0 +1,86 @@
+"""A fitted learner as a tree, and as a folder without pickle: ``bundle.json`` with its blobs, models as ONNX."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from peerwise.errors import ModelError, ParcelError, PoolError
+from peerwise.models import Member, export, wrap
+from peerwise.parcels import Store
+from peerwise.space import Pool
+
+if TYPE_CHECKING:
+    from peerwise.trust.base import TrustLearner
+
+Learner = TypeVar("Learner", bound="TrustLearner")
+
+
+def learner_to_tree(learner: TrustLearner) -> dict[str, Any]:
+    """All that a fitted learner needs to answer from pool outputs."""
+    check_is_fitted(learner, "classes_")
+    settings = {k: v for k, v in learner.get_params(deep=False).items() if k not in ("pool", "own")}
+    return {
+        "learner": type(learner).__name__,
+        "settings": settings,
+        "own": list(learner.own_),
+        "names": list(learner.model_names_),
+        "classes": learner.classes_.tolist(),
+        "kind": learner.kind_,
+        "fitted": learner._fitted_tree(),
+    }
+
+
+def learner_from_tree(kind: type[Learner], tree: dict[str, Any], pool: Pool | None = None) -> Learner:
+    if tree["learner"] != kind.__name__:
+        raise ParcelError(f"this is a saved {tree['learner']}: expected a {kind.__name__}. Load it with its own class.")
+    own = tuple(tree["names"][m] if pool else m for m in tree["own"])
+    learner = kind(**{"pool": pool, "own": own, **tree["settings"]})
+    learner._prepare(len(tree["names"]), tree["own"], tree["names"])
+    learner.classes_, learner.kind_ = np.asarray(tree["classes"]), tree["kind"]
+    learner._restore_tree(tree["fitted"])
+    return learner
+
+
+def save_bundle(learner: TrustLearner, folder: str | Path) -> None:
+    """Write everything the learner needs to answer. A model that cannot travel is written by name, with a warning."""
+    tree = learner_to_tree(learner)
+    members: Iterable[Member] = learner.pool_ if hasattr(learner, "pool_") else ()
+    models = [_exported(member, learner) for member in members]
+    Store(folder).save("bundle", {**tree, "models": models})
+
+
+def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:
+    tree = Store(folder).load("bundle")
+    models = tree.pop("models")
+    given = Pool(pool, classes=tree["classes"]) if pool is not None else _pool(models, tree, kind.__name__)
+    if given is not None and given.names != tree["names"]:
+        raise PoolError(f"the pool has the models {given.names}: expected {tree['names']}, in this order.")
+    learner = learner_from_tree(kind, tree, given)
+    if given is not None:
+        learner.pool_ = given
+    return learner
+
+
+def _pool(models: list[bytes | None], tree: dict[str, Any], kind: str) -> Pool | None:
+    lost = [name for name, model in zip(tree["names"], models, strict=False) if model is None]
+    if lost:
+        raise PoolError(
+            f"model {lost[0]!r} was saved by name only because it could not be exported: pass "
+            f"{kind}.load(folder, pool=...) with the models {tree['names']}."
+        )
+    members = [wrap(data, name=name) for name, data in zip(tree["names"], models, strict=False)]
+    return Pool(members, classes=tree["classes"]) if members else None
+
+
+def _exported(member: Member, learner: TrustLearner) -> bytes | None:
+    try:
+        return export(member, learner._example)
+    except ModelError as error:
+        warnings.warn(f"model {member.name!r} is saved by name only: {error}", stacklevel=4)
+        return None

@@ -1,0 +1,56 @@
+"""The pool a learner makes for itself when it is given none: three plain models of the site's own rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from peerwise.space import Pool
+
+FOLDS = 5
+
+
+def fit_default_pool(X: NDArray[Any], y: NDArray[Any], seed: int) -> tuple[Pool, NDArray[np.float32] | None]:
+    """Logistic regression, a forest and naive Bayes on all rows, and their out-of-fold probabilities."""
+    classes = np.unique(y)
+    models = _models(seed) if len(classes) > 1 else {"constant": DummyClassifier()}
+    pool = Pool({name: clone(model).fit(X, y) for name, model in models.items()}, classes=classes)
+    if len(y) < 2:
+        return pool, None
+    held_out = np.zeros((len(y), len(models), len(classes)), np.float32)
+    for rest, fold in _folds(X, y, seed):
+        labels = np.unique(y[rest])
+        fold_models = models if len(labels) > 1 else {name: DummyClassifier() for name in models}
+        fitted = {name: clone(model).fit(X[rest], y[rest]) for name, model in fold_models.items()}
+        held_out[fold] = Pool(fitted, classes=classes).outputs(X[fold])
+    return pool, held_out
+
+
+def _models(seed: int) -> dict[str, Any]:
+    def impute() -> SimpleImputer:
+        return SimpleImputer(strategy="median", keep_empty_features=True)
+
+    return {
+        "logistic": make_pipeline(impute(), StandardScaler(), LogisticRegression(max_iter=1000)),
+        "forest": make_pipeline(impute(), RandomForestClassifier(100, min_samples_leaf=3, random_state=seed)),
+        "bayes": make_pipeline(impute(), StandardScaler(), GaussianNB(var_smoothing=1e-3)),
+    }
+
+
+def _folds(X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
+    _, counts = np.unique(y, return_counts=True)
+    folds = min(FOLDS, len(y))
+    if counts.min() >= folds:
+        return StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y)
+    return KFold(folds, shuffle=True, random_state=seed).split(X)

@@ -1,0 +1,110 @@
+"""One answer opened: the nearest known cases, what each model says, how reliable it is here, and its weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.space.graph import QueryEdges
+from peerwise.space.outputs import Array
+from peerwise.trust.base import Decision
+
+if TYPE_CHECKING:
+    from peerwise.trust.competence import CompetenceLearner
+
+SHOWN = 6
+
+
+@dataclass(frozen=True)
+class ModelSay:
+    """One model's part in an answer."""
+
+    name: str
+    own: bool
+    answer: Any
+    confidence: float
+    competence: float
+    trust: float
+    right_nearby: int
+    of_nearby: int
+
+
+@dataclass(frozen=True)
+class NearbyCase:
+    """One train row that the answer rests on: its row number in fit, label, distance and weight."""
+
+    row: int
+    label: Any
+    distance: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Print it to read it; models come by trust, neighbours by weight."""
+
+    answer: Any
+    probabilities: dict[Any, float]
+    fallback: bool
+    models: tuple[ModelSay, ...]
+    neighbours: tuple[NearbyCase, ...]
+
+    def __str__(self) -> str:
+        sure = max(self.probabilities.values())
+        how = "no model is reliable here, so all vote alike" if self.fallback else f"{self._voters()} models have a say"
+        lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", ""]
+        lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
+        for say in self.models[:SHOWN]:
+            name = f"{say.name} (own)" if say.own else say.name
+            nearby = f"{say.right_nearby} of {say.of_nearby}"
+            lines.append(f"{name:<28} {say.answer!s:<14} {say.trust:>6.2f} {say.competence:>11.2f} {nearby:>13}")
+        if len(self.models) > SHOWN:
+            lines.append(f"... and {len(self.models) - SHOWN} more models")
+        lines.append("")
+        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in self.neighbours[:SHOWN])
+        lines.append(f"nearest known cases (label, weight): {cases}")
+        return "\n".join(lines)
+
+    def _voters(self) -> int:
+        return sum(say.trust > 0 for say in self.models)
+
+
+def explain_row(
+    learner: CompetenceLearner, decision: Decision, probabilities: NDArray[np.float64], logits: Array, edges: QueryEdges
+) -> Explanation:
+    """Put one row's decision into words and numbers."""
+    classes = learner.classes_.tolist()
+    index, weight, distance = edges.near.index[0], edges.near.weight[0], edges.near.distance[0]
+    there = np.flatnonzero(index >= 0)
+    there = there[np.argsort(-weight[there], kind="stable")]
+    right = learner.space_.correct[index[there]].sum(axis=0)
+    votes = learner.space_.project(logits[None])[0]
+    competence = decision.competence[0] if decision.competence is not None else decision.trust[0]
+    says = [
+        ModelSay(
+            name=name,
+            own=m in learner.own_,
+            answer=classes[int(votes[m].argmax())],
+            confidence=float(votes[m].max()),
+            competence=float(competence[m]),
+            trust=float(decision.trust[0, m]),
+            right_nearby=int(right[m]),
+            of_nearby=len(there),
+        )
+        for m, name in enumerate(learner.model_names_)
+    ]
+    labels = learner.space_.y[index[there]]
+    cases = [
+        NearbyCase(int(index[s]), classes[label], float(distance[s]), float(weight[s]))
+        for s, label in zip(there, labels, strict=True)
+    ]
+    return Explanation(
+        answer=classes[int(probabilities.argmax())],
+        probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
+        fallback=bool(decision.fallback[0]),
+        models=tuple(sorted(says, key=lambda say: (-say.trust, -say.competence))),
+        neighbours=tuple(cases),
+    )
