@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Sequences, Site, concatenate
 from peerwise.methods.base import Inbox, Method
-from peerwise.methods.own_models import own_models, pool_logits
+from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.parcels import Parcel
-from peerwise.space import softmax
 
 
 class Centralised(Method):
@@ -41,8 +40,7 @@ class Centralised(Method):
         site.state["seconds"] = {"train": own.seconds / len(senders)}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        logits, _ = pool_logits(site, site.state["models"], X)
-        return softmax(logits).astype(np.float64).mean(axis=1)
+        return mean_probabilities(site, site.state["models"], X)
 
 
 def _packed(rows: Rows) -> dict[str, NDArray[np.generic]]:

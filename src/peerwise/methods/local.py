@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
 from peerwise.methods.base import Inbox, Method
-from peerwise.methods.own_models import own_models, pool_logits
+from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.parcels import Parcel
-from peerwise.space import softmax
 
 
 class Local(Method):
@@ -28,5 +27,4 @@ class Local(Method):
         pass
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        logits, _ = pool_logits(site, site.state["models"], X)
-        return softmax(logits).astype(np.float64).mean(axis=1)
+        return mean_probabilities(site, site.state["models"], X)

@@ -14,6 +14,7 @@ from peerwise.data import Inputs, Rows, Site, digest
 from peerwise.errors import ModelError
 from peerwise.models import ZOO, OnnxModel, Recipe, find_recipe, out_of_fold
 from peerwise.parcels import sha256
+from peerwise.space import softmax
 
 Array = NDArray[np.float32]
 
@@ -49,6 +50,12 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs) -> tuple[Arra
 
     tree = site.keep({"what": "outputs", "models": [sha256(d) for d in files.values()], "rows": digest(X)}, work)
     return tree["logits"], float(tree["seconds"])
+
+
+def mean_probabilities(site: Site, files: Mapping[str, bytes], X: Inputs) -> NDArray[np.float64]:
+    """The uniform mean of the models' probabilities; over a site's own models, this is its own model."""
+    logits, _ = pool_logits(site, files, X)
+    return np.asarray(softmax(logits).astype(np.float64).mean(axis=1))
 
 
 def _trained(site: Site, recipe: Recipe, folds: int, held_out: bool, epochs: int | None) -> dict[str, Any]:

@@ -53,9 +53,10 @@ def make_method(name: str, settings: Mapping[str, Any], *, folds: int, epochs: i
     kind = method_class(name)
     if issubclass(kind, TrustLearner):
         return OneShot(kind(**settings), folds=folds, epochs=epochs)
-    pool = {"folds": folds, "epochs": epochs}
+    pool: dict[str, Any] = {"folds": folds, "epochs": epochs}
     accepted = inspect.signature(kind).parameters
-    return kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
+    method: Method = kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
+    return method
 
 
 def describe(name: str) -> str:

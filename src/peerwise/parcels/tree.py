@@ -59,9 +59,13 @@ def unpack(manifest: bytes, blobs: Mapping[str, bytes]) -> dict[str, Any]:
     """The tree again; a blob that is missing or whose bytes do not match its name is refused."""
     for name in blob_names(manifest):
         if name not in blobs:
-            raise ParcelError(f"blob {name[:12]} is missing: expected every blob that the manifest names. Fetch it again.")
+            raise ParcelError(
+                f"blob {name[:12]} is missing: expected every blob that the manifest names. Fetch it again."
+            )
         if sha256(blobs[name]) != name:
-            raise ParcelError(f"blob {name[:12]} does not match its sha256: it was changed or cut short. Fetch it again.")
+            raise ParcelError(
+                f"blob {name[:12]} does not match its sha256: it was changed or cut short. Fetch it again."
+            )
     parsed = _parse(manifest)
     try:
         arrays = load_arrays(blobs[parsed["arrays"]]) if parsed["arrays"] else {}
@@ -77,7 +81,9 @@ def _parse(manifest: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(manifest)
     except ValueError as error:
-        raise ParcelError(f"the manifest is not JSON ({error}): it was changed or cut short. Fetch it again.") from error
+        raise ParcelError(
+            f"the manifest is not JSON ({error}): it was changed or cut short. Fetch it again."
+        ) from error
     if not isinstance(parsed, dict) or parsed.get("format") != 1 or set(parsed) != {"format", "body", "arrays"}:
         raise ParcelError("the manifest is not of format 1: expected the fields format, body and arrays.")
     return parsed

@@ -1,7 +1,7 @@
 """The run folder: everything a run wrote, every write whole or not at all.
 
-    config.toml  split.json  events.jsonl  results.parquet
-    sites/<site>/{state,parcels,predictions}/<method>-s<seed>...   kept/   blobs/
+config.toml  split.json  events.jsonl  results.parquet
+sites/<site>/{state,parcels,predictions}/<method>-s<seed>...   kept/   blobs/
 """
 
 from __future__ import annotations

@@ -69,10 +69,11 @@ def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
     """Checked class probabilities of a method."""
     found = np.asarray(method.predict_proba(site, X), dtype=np.float64)
     expected = (len(X), len(site.classes))
-    if found.shape != expected or not np.isfinite(found).all():
+    finite = bool(np.isfinite(found).all())
+    if found.shape != expected or not finite:
         raise BadOutputs(
             f"method {type(method).__name__} at site {site.name!r} answered with shape {found.shape}"
-            f"{'' if np.isfinite(found).all() else ' and non-finite values'}: expected finite numbers of shape {expected}."
+            f"{'' if finite else ' and non-finite values'}: expected finite numbers of shape {expected}."
         )
     return found
 

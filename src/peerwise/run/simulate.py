@@ -63,7 +63,9 @@ def simulate(
         tell = _teller(folder, on_event)
         tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
               "methods": list(experiment.methods)})  # fmt: skip
-        rows = [row for seed in range(experiment.seeds) for row in _one_seed(experiment, data, seed, folder, workers, tell)]
+        rows = [
+            row for seed in range(experiment.seeds) for row in _one_seed(experiment, data, seed, folder, workers, tell)
+        ]
         results = pd.DataFrame(rows)
         folder.save_results(results)
         tell({"event": "end", "results": str(folder.path / "results.parquet")})
@@ -188,7 +190,11 @@ def _predict(method: Method, site: Site, folder: RunFolder, run: str) -> None:
 
 
 def _everywhere(
-    work: Callable[..., None], jobs: list[tuple[Site, tuple[Any, ...]]], workers: int, tell: Observer, about: dict[str, Any]
+    work: Callable[..., None],
+    jobs: list[tuple[Site, tuple[Any, ...]]],
+    workers: int,
+    tell: Observer,
+    about: dict[str, Any],
 ) -> None:
     """One job a site, in this process or in workers, told as they end."""
     if workers == 1:

@@ -21,7 +21,9 @@ def as_logits(outputs: ArrayLike, kind: str, *, what: str = "outputs", names: li
         raise BadOutputs(f"kind={kind!r}: expected 'logits' or 'probabilities'.")
     array = np.asarray(outputs, dtype=np.float32)
     if array.ndim != 3 or 0 in array.shape[1:]:
-        raise BadOutputs(f"{what} have shape {array.shape}: expected (rows, models, classes) with at least one of each.")
+        raise BadOutputs(
+            f"{what} have shape {array.shape}: expected (rows, models, classes) with at least one of each."
+        )
     bad = ~np.isfinite(array).all(axis=(0, 2))
     if bad.any():
         model = int(np.flatnonzero(bad)[0])
@@ -50,7 +52,9 @@ def check_codes(y: ArrayLike, rows: int, classes: int, *, what: str = "y") -> ND
     if rows == 0:
         raise DataError(f"{what} is empty: expected at least one labelled row.")
     if not np.issubdtype(codes.dtype, np.integer):
-        whole = np.issubdtype(codes.dtype, np.floating) and np.isfinite(codes).all() and (codes == np.round(codes)).all()
+        whole = (
+            np.issubdtype(codes.dtype, np.floating) and np.isfinite(codes).all() and (codes == np.round(codes)).all()
+        )
         if not whole:
             raise DataError(f"{what} holds {codes[0]!r}: expected class codes 0 to {classes - 1} (whole numbers).")
     bad = np.flatnonzero((codes < 0) | (codes >= classes))

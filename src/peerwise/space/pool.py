@@ -79,7 +79,7 @@ class Pool:
         if absent and self.missing == "error":
             raise ClassMismatch(
                 f"model {member.name!r} predicts {len(labels)} classes, this site has {len(known)} (missing: "
-                f"{', '.join(map(repr, absent))}). Use Pool(..., missing=\"zero\") or leave the model out."
+                f'{", ".join(map(repr, absent))}). Use Pool(..., missing="zero") or leave the model out.'
             )
         return np.array([known[label] for label in labels])
 

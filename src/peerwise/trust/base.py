@@ -217,7 +217,9 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
         logits = as_logits(outputs, self.kind_, what=what)
         expected = (len(self.model_names_), len(self.classes_))
         if logits.shape[1:] != expected:
-            raise BadOutputs(f"{what} have shape {logits.shape}: expected (rows, {expected[0]}, {expected[1]}), as in fit.")
+            raise BadOutputs(
+                f"{what} have shape {logits.shape}: expected (rows, {expected[0]}, {expected[1]}), as in fit."
+            )
         return logits
 
     def __sklearn_clone__(self) -> Self:

@@ -57,7 +57,13 @@ class NeighbourhoodAccuracy(CompetenceLearner):
     """Nothing learned: competence = weighted accuracy of a model on the class-aware neighbours of a row."""
 
     def __init__(
-        self, pool: Any = None, *, own: Sequence[str | int] = (), k: int = 5, calibrate: bool = True, vote: Vote = "hard"
+        self,
+        pool: Any = None,
+        *,
+        own: Sequence[str | int] = (),
+        k: int = 5,
+        calibrate: bool = True,
+        vote: Vote = "hard",
     ) -> None:
         super().__init__(pool, own=own, vote=vote)
         self.k = k

@@ -215,7 +215,9 @@ class FedDES(CompetenceLearner):
         if self.input_ is None:
             return decision
         if X is None:
-            raise DataError(f"X is missing: this learner was fitted with features={self.features!r} and needs the inputs.")
+            raise DataError(
+                f"X is missing: this learner was fitted with features={self.features!r} and needs the inputs."
+            )
         inputs = self.input_.transform(X)
         return inputs if self.features == "input" else np.concatenate([decision, inputs], axis=1)
 

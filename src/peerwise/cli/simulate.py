@@ -1,0 +1,169 @@
+"""peerwise simulate: compare methods on a simulated federation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from peerwise.cli.output import print_json, results_console
+from peerwise.cli.progress import Watch
+from peerwise.data import PARTITIONS, partition_parameters
+from peerwise.errors import ConfigError
+from peerwise.evaluate import summarise
+from peerwise.report import print_summary
+from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
+
+EXAMPLES = """examples:
+  peerwise simulate heart_disease --methods local,feddes --seeds 3
+  peerwise simulate fashion_mnist --rows 8000 --partition exdir --classes-per-site 3 --alpha 1 --sites 20 \\
+      --models small_cnn,lenet --methods local,feddes --workers 2 --set feddes.k=7 --out runs/fashion
+  peerwise simulate --split digits.npz --methods local,feddes --format json
+  peerwise simulate ward.csv --set options.target=died --set options.site=hospital --partition natural
+  peerwise simulate experiments/heart.toml
+
+running again with the same --out goes on where it stopped; adding methods or seeds reuses trained models.
+"""
+
+
+def add_to(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "simulate",
+        help="compare methods on a simulated federation",
+        description="Share a data set out among sites, train their models, run methods on them, and compare.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "dataset", nargs="?", help="a data set (peerwise list datasets), a file, or an experiment .toml"
+    )
+    parser.add_argument("--split", metavar="FILE.npz", help="a split file: rows, sites and splits are taken from it")
+    parser.add_argument("--partition", help="how rows are shared out (peerwise list partitions)")
+    for name in _partition_flags():
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=f"partition_{name}", metavar="X", help=_flag_help(name))
+    parser.add_argument("--sites", type=int, help="number of sites (natural partitions know theirs)")
+    parser.add_argument("--rows", type=int, help="use a random subset of so many rows")
+    parser.add_argument("--public", type=int, help="unlabelled rows set aside for all sites before sharing out")
+    parser.add_argument("--models", help="models a site trains, by comma (peerwise list models)")
+    parser.add_argument("--assign", choices=["all", "cycle"], help="every site trains all models, or one each in turn")
+    parser.add_argument("--methods", help="methods to compare, by comma (peerwise list methods)")
+    parser.add_argument("--seeds", type=int, help="number of seeds: each draws its own split")
+    parser.add_argument("--folds", type=int, help="folds of the out-of-fold predictions")
+    parser.add_argument("--epochs", type=int, help="at most so many epochs of base training")
+    parser.add_argument("--device", help="torch device of training")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. feddes.k=7 (repeatable)")
+    parser.add_argument("--workers", type=int, default=1, help="processes (default 1); never changes the numbers")
+    parser.add_argument("--data-dir", help="folder with the data sets (default: $PEERWISE_DATA)")
+    parser.add_argument("--out", help="run folder (default: runs/<data set>-<hash of the federation>)")
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    wanted = _experiments(arguments)
+    finished: dict[str, Run] = {}
+    with Watch(arguments.quiet) as watch:
+        for name, experiment in wanted.items():
+            out = _folder(arguments.out, name, experiment, alone=len(wanted) == 1)
+            finished[name] = simulate(
+                experiment, out=out, workers=arguments.workers, data_dir=arguments.data_dir, on_event=watch
+            )
+    if arguments.format == "json":
+        found = [as_json(run) for run in finished.values()]
+        print_json(found[0] if len(found) == 1 else found)
+        return 0
+    console = results_console()
+    for name, one in finished.items():
+        if len(finished) > 1:
+            console.print(f"[bold]{name}[/bold]")
+        print_summary(summarise(one.results), console)
+        console.print(f"\nresults: {one.folder}/results.parquet\n", soft_wrap=True)
+    return 0
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """The experiment, one line a method, and one a seed, method and site."""
+    return {
+        "experiment": {key: value for key, value in asdict(run.experiment).items() if value is not None},
+        "summary": _records(summarise(run.results).reset_index()),
+        "sites": _records(run.results),
+        "folder": str(run.folder) if run.folder else None,
+    }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    records = table.astype(object).to_dict(orient="records")
+    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in records]
+
+
+def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:
+    settings = _settings(arguments)
+    if arguments.dataset and arguments.dataset.endswith(".toml"):
+        if settings:
+            raise ConfigError(
+                f"{arguments.dataset} says what to run; {', '.join(sorted(settings))} cannot be given beside it. "
+                f"Change the file."
+            )
+        return read_experiments(arguments.dataset)
+    if arguments.split and arguments.dataset:
+        raise ConfigError(f"both a data set ({arguments.dataset}) and --split {arguments.split}: expected one of them.")
+    dataset = arguments.split or arguments.dataset
+    if not dataset:
+        raise ConfigError("no data set: name one (peerwise list datasets), a file, or --split FILE.npz.")
+    return {Path(dataset).stem: experiment_from({"dataset": dataset, **settings})}
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The experiment's keys from the flags that were given, then from --set."""
+    plain = (
+        "partition",
+        "sites",
+        "rows",
+        "public",
+        "models",
+        "assign",
+        "methods",
+        "seeds",
+        "folds",
+        "epochs",
+        "device",
+    )
+    settings: dict[str, Any] = {k: getattr(arguments, k) for k in plain if getattr(arguments, k) is not None}
+    flags = {name: getattr(arguments, f"partition_{name}") for name in _partition_flags()}
+    shares = {name: _value(text) for name, text in flags.items() if text is not None}
+    if shares:
+        settings["partition_settings"] = shares
+    for item in arguments.set:
+        key, equals, text = item.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {item!r}: expected KEY=VALUE, e.g. --set feddes.k=7.")
+        set_key(settings, key.removeprefix("method."), _value(text))
+    return settings
+
+
+def _value(text: str) -> Any:
+    """A number, true/false/null or JSON where it reads as such, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _folder(out: str | None, name: str, experiment: Experiment, *, alone: bool) -> Path:
+    if out is None:
+        return Path("runs") / f"{name}-{experiment.pool_key[:6]}"
+    return Path(out) if alone else Path(out) / name
+
+
+def _partition_flags() -> list[str]:
+    return sorted({parameter for name in PARTITIONS for parameter in partition_parameters(name)})
+
+
+def _flag_help(parameter: str) -> str:
+    return f"of {', '.join(name for name in PARTITIONS if parameter in partition_parameters(name))}"
