@@ -26,8 +26,8 @@ def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "demo",
         help="the main job on four real hospitals, in about a minute",
-        description="UCI Heart Disease: Cleveland, Hungary, Switzerland and Long Beach each train three models on their "
-        "own patients, exchange them, and learn for every patient whose model to trust.",
+        description="UCI Heart Disease: Cleveland, Hungary, Switzerland and Long Beach each train three models on "
+        "their own patients, exchange them, and learn for every patient whose model to trust.",
         epilog="example: peerwise demo --seeds 5",
     )
     parser.add_argument("--seeds", type=int, default=3)

@@ -29,7 +29,8 @@ DEFAULT_MODELS = {
 class Experiment:
     """One simulated federation and the methods to compare on it.
 
-    ``dataset``: a known name, or a path (table, split file, folder of images) with ``options`` for its loader.
+    ``dataset``: a known name, or a path (table, split file, folder of images) with ``options`` for its loader; empty
+    for a `Dataset` at hand.
     ``partition`` None: the data set's own sites where it has them, else Dirichlet. ``assign``: every site trains all
     ``models``, or one each in turn ("cycle", the default for images). ``rows``: a random subset of the data set.
     ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method.
@@ -163,7 +164,7 @@ def _plain(value: Any) -> Any:
 
 def _check(experiment: Experiment) -> None:
     path = Path(experiment.dataset)
-    if experiment.dataset not in DATASETS and not path.exists():
+    if experiment.dataset and experiment.dataset not in DATASETS and not path.exists():
         raise ConfigError(f"dataset: {choices(experiment.dataset, DATASETS, 'data set')} A path works too.")
     if experiment.partition is not None:
         if experiment.partition not in PARTITIONS:

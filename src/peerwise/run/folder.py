@@ -28,17 +28,17 @@ class RunFolder:
         self.store = Store(self.path)
         self.keep = Keep(self.path)
 
-    def open(self, experiment: Experiment) -> None:
-        """Start the folder, or go on with it if it was made for the same sites and models."""
-        key = self.path / ".pool"
+    def open(self, experiment: Experiment, rows: str) -> None:
+        """Start the folder, or go on with it if it was made for the same rows (their digest), sites and models."""
+        key, wanted = self.path / ".pool", f"{experiment.pool_key} {rows}"
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path} is a file: expected a folder for the run.")
-        if key.exists() and key.read_text() != experiment.pool_key:
+        if key.exists() and key.read_text() != wanted:
             raise ConfigError(
                 f"{self.path} holds a run with other data, sites, models or training (see its config.toml): "
                 f"expected the same, so that it can go on. Choose another folder with --out."
             )
-        write_atomic(key, experiment.pool_key.encode())
+        write_atomic(key, wanted.encode())
         write_atomic(self.path / "config.toml", experiment.to_toml().encode())
 
     def exchange(self, run: str) -> FolderExchange:

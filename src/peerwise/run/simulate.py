@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from joblib import Parallel, delayed, parallel_config
 
-from peerwise.data import Dataset, Site, derived_seed, make_sites
+from peerwise.data import Dataset, Site, derived_seed, digest, make_sites
 from peerwise.errors import ConfigError, PeerwiseError
 from peerwise.methods import Method, make_method
 from peerwise.parcels import Parcel
@@ -59,7 +59,7 @@ def simulate(
     experiment, data = _wanted(dataset, settings, data_dir)
     with tempfile.TemporaryDirectory(prefix="peerwise-") as temporary:
         folder = RunFolder(out if out is not None else temporary)
-        folder.open(experiment)
+        folder.open(experiment, digest(data.X, data.y))
         tell = _teller(folder, on_event)
         tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
               "methods": list(experiment.methods)})  # fmt: skip
@@ -79,8 +79,7 @@ def _wanted(
         experiment = replace(dataset, **settings)
         data = experiment.load_data(data_dir)
     elif isinstance(dataset, Dataset):
-        # A data set at hand has no name to load it by; the default name only fills the field.
-        experiment, data = experiment_from(settings), dataset
+        experiment, data = experiment_from({"dataset": "", **settings}), dataset
     else:
         experiment = experiment_from({"dataset": dataset, **settings})
         data = experiment.load_data(data_dir)
