@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from peerwise.errors import PeerwiseError
 
 EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong arguments, 130 stopped by Ctrl-C"
@@ -17,6 +15,7 @@ EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong ar
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every expected failure is one sentence on standard error and exit code 2."""
     from peerwise.cli import demo, list_things, simulate
+    from peerwise.cli.output import messages_console
 
     parser = argparse.ArgumentParser(
         prog="peerwise",
@@ -29,12 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         verb.add_to(verbs)
     arguments = parser.parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except PeerwiseError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"peerwise: {error}", markup=False)
+        messages_console().print(f"peerwise: {error}", markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
-        Console(stderr=True, highlight=False).print("\nstopped. Run the same command again to go on where it stopped.")
+        messages_console().print("\nstopped. Run the same command again to go on where it stopped.")
         return 130
     except BrokenPipeError:
         # The reader went away (as `head` does); what is left of the output has nowhere to go.

@@ -48,7 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     print_summary(summarise(found.results), console)
     console.print()
     explain_one(found, Path(arguments.out), console)
-    console.print(f"\nresults: {arguments.out}/results.parquet   settings: {arguments.out}/config.toml", soft_wrap=True)
+    console.print(
+        f"\nresults: {arguments.out}/results.parquet   settings: {arguments.out}/config.toml",
+        soft_wrap=True,
+        markup=False,
+    )
     return 0
 
 
@@ -76,8 +80,8 @@ def _show(method: OneShot, site: Site, row: int, local: np.ndarray[Any, Any], co
     case = site.test.X[row : row + 1]
     truth, own = site.classes[site.test.y[row]], site.classes[local[row]]
     console.print(f"[bold]One answer opened[/bold]: {site.name}, test patient {row} (truth: {truth})")
-    console.print(f"{_described(site, row)}\nown models: {own}")
-    console.print(str(learner.explain(case)), markup=False)
+    console.print(f"{_described(site, row)}\nown models: {own}", markup=False, soft_wrap=True)
+    console.print(str(learner.explain(case)), markup=False, soft_wrap=True)
 
 
 def _described(site: Site, row: int) -> str:

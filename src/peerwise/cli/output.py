@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -10,10 +11,24 @@ from rich.console import Console
 PLAIN_WIDTH = 132  # tables in a file or pipe are not cut to a guessed terminal
 
 
+class _Console(Console):
+    """Nothing that data say is markup, and a reader who went away is the command's affair, not the console's."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(highlight=False, emoji=False, **settings)
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def results_console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+    console = _Console()
+    return console if console.is_terminal else _Console(width=PLAIN_WIDTH)
+
+
+def messages_console(quiet: bool = False) -> Console:
+    return _Console(stderr=True, quiet=quiet)
 
 
 def print_json(value: Any) -> None:
-    Console(highlight=False, soft_wrap=True).print(json.dumps(value, indent=1, allow_nan=False), markup=False)
+    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from peerwise.cli.output import messages_console
 
 STEPS = ("shared", "absorbed", "predicted")
 
@@ -15,7 +16,7 @@ class Watch:
     """Give it to ``simulate(on_event=...)``; it is a context manager because a bar must be put away."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False, quiet=quiet)
+        self._console = messages_console(quiet)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -45,7 +46,7 @@ class Watch:
             name = f"seed {event['seed']}, {event['method']}"
             self._task = self._bars.add_task(f"{name:<28}", total=steps)
             if not self._console.is_terminal:
-                self._console.print(f"{name}: {event['sites']} sites")
+                self._console.print(f"{name}: {event['sites']} sites", markup=False)
         elif what in STEPS and self._task is not None:
             self._bars.advance(self._task)
 

@@ -81,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     console = results_console()
     for name, one in finished.items():
         if len(finished) > 1:
-            console.print(f"[bold]{name}[/bold]")
+            console.print(name, style="bold", markup=False)
         print_summary(summarise(one.results), console)
-        console.print(f"\nresults: {one.folder}/results.parquet\n", soft_wrap=True)
+        console.print(f"\nresults: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
     return 0
 
 

@@ -3,5 +3,6 @@
 from peerwise.exchange.base import Exchange
 from peerwise.exchange.folder import FolderExchange
 from peerwise.exchange.memory import MemoryExchange
+from peerwise.exchange.names import file_name
 
-__all__ = ["Exchange", "FolderExchange", "MemoryExchange"]
+__all__ = ["Exchange", "FolderExchange", "MemoryExchange", "file_name"]

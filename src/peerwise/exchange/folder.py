@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from peerwise.exchange.names import file_name, site_name
 from peerwise.parcels import Parcel, Store
 
 PAUSE = 0.05
@@ -30,7 +31,7 @@ class FolderExchange:
         before, after = (part.format(round=round) for part in self._pattern.split("{site}"))
         found = self._store.folder.glob(f"{before}*{after}.json")
         paths = [path.relative_to(self._store.folder).as_posix() for path in found if not path.name.startswith(".")]
-        return sorted(path[len(before) : len(path) - len(f"{after}.json")] for path in paths)
+        return sorted(site_name(path[len(before) : len(path) - len(f"{after}.json")]) for path in paths)
 
     def _name(self, round: int, site: str) -> str:
-        return self._pattern.format(round=round, site=site)
+        return self._pattern.format(round=round, site=file_name(site))

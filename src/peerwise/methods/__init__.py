@@ -6,6 +6,7 @@ from peerwise.methods.global_ensemble import GlobalEnsemble
 from peerwise.methods.local import Local
 from peerwise.methods.one_shot import OneShot
 from peerwise.methods.registry import describe, make_method, method_class, method_names, method_parameters
+from peerwise.methods.settings import check_settings, check_value, hints_of
 
 __all__ = [
     "Centralised",
@@ -15,7 +16,10 @@ __all__ = [
     "Memory",
     "Method",
     "OneShot",
+    "check_settings",
+    "check_value",
     "describe",
+    "hints_of",
     "make_method",
     "method_class",
     "method_names",

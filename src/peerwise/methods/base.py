@@ -25,6 +25,7 @@ class Method:
 
     rounds: int = 1
     simulation_only: bool = False  # True for a method that moves rows: real peers refuse it
+    needs_same_features: bool = True  # False for a method that lets sites have different columns
 
     def start(self, site: Site, rng: np.random.Generator) -> None:
         """Common initialisation: ``rng`` is the same at every site. Private chance comes from ``site.rng``."""

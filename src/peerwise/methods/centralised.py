@@ -19,7 +19,8 @@ class Centralised(Method):
 
     simulation_only = True
 
-    def __init__(self, epochs: int | None = None) -> None:
+    def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
+        self.folds = folds
         self.epochs = epochs
 
     def share(self, site: Site, round: int) -> Parcel:
@@ -34,7 +35,7 @@ class Centralised(Method):
             val=_joined([_rows(parcel["val"]) for parcel in senders]),
             recipes=tuple(dict.fromkeys(recipe for parcel in senders for recipe in parcel["recipes"])),
         )
-        own = own_models(everybody, held_out=False, epochs=self.epochs)
+        own = own_models(everybody, held_out=False, folds=self.folds, epochs=self.epochs)
         site.state["models"] = own.files
         # Trained once for all sites, so each site bears its share of the time.
         site.state["seconds"] = {"train": own.seconds / len(senders)}

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
-from peerwise.methods.base import Inbox, Method
+from peerwise.methods.base import Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.parcels import Parcel
 
@@ -14,17 +14,17 @@ from peerwise.parcels import Parcel
 class Local(Method):
     """p(y|x) = mean over the site's own models of their probabilities. Nothing is sent, nothing is heard."""
 
-    def __init__(self, epochs: int | None = None) -> None:
+    needs_same_features = False
+
+    def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
+        self.folds = folds
         self.epochs = epochs
 
     def share(self, site: Site, round: int) -> Parcel:
-        own = own_models(site, held_out=False, epochs=self.epochs)
+        own = own_models(site, held_out=False, folds=self.folds, epochs=self.epochs)
         site.state["models"] = own.files
         site.state["seconds"] = {"train": own.seconds}
         return Parcel()
-
-    def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
-        pass
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return mean_probabilities(site, site.state["models"], X)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ClassMismatch
+from peerwise.errors import ClassMismatch, PoolError
 from peerwise.methods.base import Inbox, Method
 from peerwise.methods.own_models import own_models, pool_logits
 from peerwise.models import wrap
@@ -33,22 +33,22 @@ class OneShot(Method):
 
     def share(self, site: Site, round: int) -> Parcel:
         own = own_models(site, folds=self.folds, epochs=self.epochs)
-        site.state["own"] = {"names": list(own.files), "held_out": own.held_out}
+        site.state["own"] = {"models": own.files, "held_out": own.held_out}
         site.state["seconds"] = {"train": own.seconds}
         return Parcel(models=own.files, classes=list(site.classes))
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
         files = _gathered(inbox, site)
-        own = [name for name in files if name.endswith(f"@{site.name}")]
+        names = list(files)
+        own = [names.index(_full(model, site.name)) for model in sorted(site.state["own"]["models"])]
         train, asked_train = pool_logits(site, files, site.train.X)
         val, asked_val = pool_logits(site, files, site.val.X)
-        columns = [list(files).index(name) for name in own]
         train = train.copy()
-        train[:, columns] = site.state["own"]["held_out"]
-        learner = self._new_learner(site, columns)
+        train[:, own] = site.state["own"]["held_out"]
+        learner = self._new_learner(site, own)
         started = time.perf_counter()
         learner.fit_outputs(train, site.train.y, X=site.train.X, validation=(val, site.val.y, site.val.X))
-        learner.model_names_, learner.classes_ = list(files), np.asarray(site.classes)
+        learner.model_names_, learner.classes_ = names, np.asarray(site.classes)
         site.state["pool"] = files
         site.state["learner"] = learner_to_tree(learner)
         site.state["seconds"] |= {"outputs": asked_train + asked_val, "fit": time.perf_counter() - started}
@@ -64,12 +64,12 @@ class OneShot(Method):
     def learner_at(self, site: Site) -> TrustLearner:
         """The site's fitted learner with its pool, ready to predict, explain and save by itself."""
         learner = self._learner(site)
-        members = [wrap(data, name=name, classes=site.classes) for name, data in site.state["pool"].items()]
+        members = [wrap(data, name=name, classes=site.classes) for name, data in _pool(site).items()]
         learner.pool = learner.pool_ = Pool(members, classes=site.classes)
         return learner
 
     def _logits(self, site: Site, X: Inputs) -> NDArray[np.float32]:
-        return pool_logits(site, site.state["pool"], X)[0]
+        return pool_logits(site, _pool(site), X)[0]
 
     def _learner(self, site: Site) -> TrustLearner:
         return learner_from_tree(type(self.learner), site.state["learner"])
@@ -85,14 +85,30 @@ class OneShot(Method):
 
 
 def _gathered(inbox: Inbox, site: Site) -> dict[str, bytes]:
-    """Every model as ``name@site``, sites in alphabetical order, so that columns are the same at every site."""
+    """Every model as ``model@site``, sites in alphabetical order, so that columns are the same at every site. The own
+    models are taken from the state: they need no journey."""
+    own = Parcel(models=site.state["own"]["models"], classes=list(site.classes))
+    parcels = {**inbox, site.name: own}
     files: dict[str, bytes] = {}
-    for sender in sorted(inbox):
-        parcel = inbox[sender]
+    for sender in sorted(parcels):
+        parcel = parcels[sender]
         if tuple(parcel["classes"]) != site.classes:
             raise ClassMismatch(
                 f"site {sender!r} answers over {parcel['classes']}, this site over {list(site.classes)}: expected the "
                 f"same classes in the same order."
             )
-        files.update({f"{name}@{sender}": data for name, data in parcel["models"].items()})
+        for model in sorted(parcel["models"]):
+            name = _full(model, sender)
+            if name in files:
+                raise PoolError(f"two models are called {name!r}: expected one. Rename one of the sites.")
+            files[name] = parcel["models"][model]
     return files
+
+
+def _full(model: str, site: str) -> str:
+    return f"{model}@{site}"
+
+
+def _pool(site: Site) -> dict[str, bytes]:
+    """The pool in the order of the learner's columns; a state that was kept has lost it."""
+    return {name: site.state["pool"][name] for name in site.state["learner"]["names"]}

@@ -21,7 +21,8 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class OwnModels:
-    """ONNX files by model name, out-of-fold logits (n, own models, classes) if asked for, and the seconds it took."""
+    """ONNX files by model name, sorted; out-of-fold logits (n, own models, classes) in the same order if asked for; and
+    the seconds it took. Sorted, because an encoded tree is, and an own model's columns must stay its own."""
 
     files: dict[str, bytes]
     held_out: Array | None
@@ -32,9 +33,11 @@ def own_models(site: Site, *, folds: int = 5, held_out: bool = True, epochs: int
     """Train the site's recipes on its train rows; validation rows stop a training, never a fold's held-out rows."""
     if not site.recipes:
         raise ModelError(f"site {site.name!r} has no models to train: name some, e.g. models=['logistic'].")
-    trees = [_trained(site, _recipe(name, site), folds, held_out, epochs) for name in site.recipes]
+    names = sorted(set(site.recipes))
+    recipes = [_recipe(name, site) for name in names]
+    trees = [_trained(site, recipe, folds, held_out, epochs) for recipe in recipes]
     return OwnModels(
-        files={name: tree["file"] for name, tree in zip(site.recipes, trees, strict=True)},
+        files={name: tree["file"] for name, tree in zip(names, trees, strict=True)},
         held_out=np.stack([tree["held_out"] for tree in trees], axis=1) if held_out else None,
         seconds=float(sum(tree["seconds"] for tree in trees)),
     )
@@ -45,8 +48,8 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs) -> tuple[Arra
 
     def work() -> dict[str, Any]:
         started = time.perf_counter()
-        logits = [OnnxModel(data).predict_logits(X) for data in files.values()]
-        return {"logits": np.stack(logits, axis=1), "seconds": time.perf_counter() - started}
+        logits = [OnnxModel(data, name=name).predict_logits(X) for name, data in files.items()]
+        return {"logits": np.stack(logits, axis=1).astype(np.float32), "seconds": time.perf_counter() - started}
 
     tree = site.keep({"what": "outputs", "models": [sha256(d) for d in files.values()], "rows": digest(X)}, work)
     return tree["logits"], float(tree["seconds"])

@@ -15,6 +15,7 @@ from typing import Any
 from peerwise.errors import ConfigError, choices
 from peerwise.methods.base import Method
 from peerwise.methods.one_shot import OneShot
+from peerwise.methods.settings import check_settings, hints_of
 from peerwise.trust import TrustLearner
 
 GROUP = "peerwise.methods"
@@ -25,7 +26,7 @@ OF_THE_POOL = ("folds", "epochs")
 
 @cache
 def method_names() -> tuple[str, ...]:
-    return tuple(sorted(entry.name for entry in entry_points(group=GROUP)))
+    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
 
 
 def method_class(name: str) -> type[Method] | type[TrustLearner]:
@@ -46,11 +47,8 @@ def method_parameters(name: str) -> dict[str, Any]:
 
 def make_method(name: str, settings: Mapping[str, Any], *, folds: int, epochs: int | None) -> Method:
     """The method with these settings; ``folds`` and ``epochs`` are those of base training."""
-    known = method_parameters(name)
-    for key in settings:
-        if key not in known:
-            raise ConfigError(f"method {name!r}: {choices(key, known, 'parameter')}")
     kind = method_class(name)
+    check_settings(settings, hints_of(kind, method_parameters(name)), f"method.{name}")
     if issubclass(kind, TrustLearner):
         return OneShot(kind(**settings), folds=folds, epochs=epochs)
     pool: dict[str, Any] = {"folds": folds, "epochs": epochs}

@@ -18,7 +18,7 @@ class Parcel(Mapping[str, Any]):
     ('two classes', [3, 4], True)
     """
 
-    def __init__(self, **items: Any) -> None:
+    def __init__(self, /, **items: Any) -> None:
         self._items = items
 
     def __getitem__(self, name: str) -> Any:

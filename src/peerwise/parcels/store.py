@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,16 @@ from peerwise.parcels.tree import blob_names, pack, sha256, unpack
 def write_atomic(path: Path, data: bytes) -> None:
     """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        # Not tempfile: its files are for their owner alone, and a shared folder is read by others.
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -43,11 +44,14 @@ class Store:
         self.save_packed(name, manifest, blobs)
 
     def save_packed(self, name: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
-        """Blobs first: a manifest that is there can always be read whole."""
+        """Blobs first: a manifest that is there can always be read whole. A blob that is there is written again only
+        if it was damaged."""
+        target = self._manifest(name)
         for key, data in blobs.items():
-            if not self._blob(key).exists():
-                write_atomic(self._blob(key), data)
-        write_atomic(self._manifest(name), manifest)
+            path = self._blob(key)
+            if not path.is_file() or path.read_bytes() != data:
+                write_atomic(path, data)
+        write_atomic(target, manifest)
 
     def load_packed(self, name: str) -> tuple[bytes, dict[str, bytes]]:
         path = self._manifest(name)
@@ -69,6 +73,9 @@ class Store:
         return self.folder / "blobs" / key
 
     def _manifest(self, name: str) -> Path:
+        parts = name.split("/")
+        if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
+            raise ParcelError(f"{name!r} cannot name a tree: expected a path inside the folder, such as 'a/b'.")
         return self.folder / f"{name}.json"
 
 

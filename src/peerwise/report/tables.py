@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 METRICS = ("accuracy", "balanced_accuracy")
-PHASES = ("train", "outputs", "fit", "predict")
+PHASES = {"train": "train s", "outputs": "pool s", "fit": "fit s", "predict": "predict s"}
 
 
 def print_summary(summary: pd.DataFrame, console: Console) -> None:
@@ -25,22 +25,22 @@ def metric_table(summary: pd.DataFrame, metric: str) -> Table:
     win, tie and lose against it."""
     table = _table("method", metric.replace("_", " "), "sites ±", "seeds ±", "worst site")
     paired = f"{metric}_gain" in summary.columns
-    for name in ("over local", "win / tie / loss %") if paired else ():
+    for name in ("over local", "win/tie/loss %") if paired else ():
         table.add_column(name, justify="right", no_wrap=True)
     for method, line in summary.iterrows():
         cells: list[Text | str] = [str(method), _marked(line[metric], summary[metric])]
         cells += [_percent(line[f"{metric}_{part}"]) for part in ("std", "seed_std", "worst")]
         if paired:
-            cells.append(f"{100 * line[f'{metric}_gain']:+.1f}")
-            cells.append(" / ".join(f"{100 * line[f'{metric}_{key}']:.0f}" for key in ("wins", "ties", "losses")))
+            cells.append(_percent(line[f"{metric}_gain"], "+.1f"))
+            cells.append(" / ".join(_percent(line[f"{metric}_{key}"], ".0f") for key in ("wins", "ties", "losses")))
         table.add_row(*cells)
     return table
 
 
 def cost_table(summary: pd.DataFrame) -> Table:
     """How many models have a say (and ESS), how often none was reliable, what a perfect choice would reach; bytes
-    sent by a site; seconds of all sites together, by phase."""
-    table = _table("method", "models used", "ESS", "fallback", "oracle", "sent/site", *(f"{p} s" for p in PHASES))
+    sent by a site; seconds of all sites together: training, asking the pool's models, fitting, predicting."""
+    table = _table("method", "models", "ESS", "fallback", "oracle", "sent/site", *PHASES.values())
     for method, line in summary.iterrows():
         cells = [str(method), _number(line["ensemble_size"]), _number(line["ess"])]
         cells += [_percent(line["fallback"]), _percent(line["oracle"]), _bytes(line["bytes_sent"])]
@@ -63,21 +63,24 @@ def _marked(value: float, column: pd.Series[float]) -> Text:
     return Text(_percent(value), style=style)
 
 
-def _percent(value: float) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.1f}"
+def _percent(value: float, form: str = ".1f") -> str:
+    return "-" if math.isnan(value) else format(100 * value, form)
 
 
 def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.1f}"
+    return "-" if math.isnan(value) else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
 def _bytes(value: float) -> str:
     """
-    >>> [_bytes(v) for v in (0, 950, 77042, 3.2e6, 7.1e8)]
-    ['0 B', '950 B', '77 kB', '3.2 MB', '710 MB']
+    >>> [_bytes(v) for v in (0, 950, 77042, 3.2e6, 999_999, 7.1e8)]
+    ['0 B', '950 B', '77 kB', '3.2 MB', '1.0 MB', '710 MB']
     """
-    if value < 1000:
-        return f"{value:.0f} B"
-    power = min(int(math.log10(value)) // 3, 4)
-    scaled, unit = value / 1000**power, ("B", "kB", "MB", "GB", "TB")[power]
-    return f"{scaled:.1f} {unit}" if scaled < 10 else f"{scaled:.0f} {unit}"
+    if math.isnan(value):
+        return "-"
+    *units, last = "B", "kB", "MB", "GB", "TB"
+    for unit in units:
+        if value < 999.5:
+            return f"{value:.1f} {unit}" if value < 9.95 and unit != "B" else f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} {last}"

@@ -1,6 +1,7 @@
 """Runtimes: the simulator, its experiments and its run folder."""
 
-from peerwise.run.experiment import Experiment, experiment_from, read_experiments, set_key
+from peerwise.run.experiment import Experiment, experiment_from
+from peerwise.run.experiment_file import read_experiments, set_key
 from peerwise.run.folder import RunFolder
 from peerwise.run.rounds import run_method
 from peerwise.run.simulate import Run, federation, simulate

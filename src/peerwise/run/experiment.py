@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
+import numpy as np
 import tomli_w
 
 from peerwise.data import DATASETS, PARTITIONS, Dataset, load, partition_parameters
 from peerwise.errors import ConfigError, choices
-from peerwise.methods import method_names, method_parameters
+from peerwise.methods import check_settings, check_value, hints_of, method_class, method_names, method_parameters
 from peerwise.models import ZOO, find_recipe
 
 DEFAULT_MODELS = {
@@ -23,6 +22,7 @@ DEFAULT_MODELS = {
     "image": ("small_cnn", "lenet"),
     "sequence": ("tcn", "cnn1d", "lstm"),
 }
+LOWEST = {"seeds": 1, "folds": 2, "sites": 1, "public": 0, "rows": 2, "epochs": 1}
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ class Experiment:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "models", _names(self.models))
-        object.__setattr__(self, "methods", _names(self.methods))
+        for each in fields(self):
+            object.__setattr__(self, each.name, _plain(getattr(self, each.name)))
+        for key in ("models", "methods"):
+            object.__setattr__(self, key, _names(getattr(self, key)))
         _check(self)
 
     @property
@@ -92,110 +94,103 @@ class Experiment:
         return load(self.dataset, data_dir, **self.options)
 
     def to_toml(self) -> str:
-        return tomli_w.dumps({k: _plain(v) for k, v in asdict(self).items() if v is not None})
+        return tomli_w.dumps({k: _listed(v) for k, v in asdict(self).items() if v is not None})
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
     """An experiment from plain keys; an unknown one is refused with the nearest choice."""
-    known = {f.name for f in fields(Experiment)}
-    for key in settings:
-        if key not in known:
-            raise ConfigError(choices(key, known, "experiment key"))
+    _check_keys(settings)
     return Experiment(**settings)
 
 
-def read_experiments(path: str | Path) -> dict[str, Experiment]:
-    """The experiments of a TOML file: one, or one for each point of its ``[grid]``, all checked; name -> experiment.
-
-    A grid key is dotted, its value a list: ``"partition_settings.alpha" = [0.1, 1.0]``.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise ConfigError(f"{path} is not there: expected an experiment file, e.g. experiments/heart.toml.")
-    try:
-        settings = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
-    grid = settings.pop("grid", {})
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise ConfigError(f"{path}: grid.{key} is {values!r}: expected a list with at least one value.")
-    try:
-        points = [_with(settings, dict(zip(grid, point, strict=True))) for point in itertools.product(*grid.values())]
-        names = ["-".join([path.stem, *(f"{k.split('.')[-1]}{v}" for k, v in zip(grid, p, strict=True))])
-                 for p in itertools.product(*grid.values())]  # fmt: skip
-        return {name: experiment_from(point) for name, point in zip(names, points, strict=True)}
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+def changed(experiment: Experiment, settings: Mapping[str, Any]) -> Experiment:
+    """The experiment with other values for these keys."""
+    _check_keys(settings)
+    return replace(experiment, **settings)
 
 
-def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
-    """``set_key(settings, "feddes.k", 7)``: a method's parameter, or any dotted experiment key."""
-    head, _, rest = key.partition(".")
-    if rest and head in method_names():
-        head, rest = "method", key
-    if not rest:
-        settings[head] = value
-        return
-    inner = settings.setdefault(head, {})
-    if not isinstance(inner, dict):
-        raise ConfigError(f"{key!r}: {head!r} has no keys of its own.")
-    first, _, last = rest.partition(".")
-    if last:
-        inner.setdefault(first, {})[last] = value
-    else:
-        inner[first] = value
+def _check_keys(settings: Mapping[str, Any]) -> None:
+    known = {each.name for each in fields(Experiment)}
+    for key in settings:
+        if key not in known:
+            raise ConfigError(choices(key, known, "experiment key"))
 
 
-def _with(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    fresh: dict[str, Any] = json.loads(json.dumps(settings))
-    for key, value in changes.items():
-        set_key(fresh, key, value)
-    return fresh
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else tuple(value)
+def _names(value: Any) -> Any:
+    """``"a, b"`` and ``["a", "b"]`` are the same names; anything else is left for the check to refuse."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
+    """Numpy scalars and paths as the plain values that a TOML file can hold."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value) if isinstance(value, Path) else value
+
+
+def _listed(value: Any) -> Any:
+    """As TOML has it: lists, and no key without a value."""
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items() if inner is not None}
     return list(value) if isinstance(value, tuple) else value
 
 
 def _check(experiment: Experiment) -> None:
-    path = Path(experiment.dataset)
-    if experiment.dataset and experiment.dataset not in DATASETS and not path.exists():
-        raise ConfigError(f"dataset: {choices(experiment.dataset, DATASETS, 'data set')} A path works too.")
-    if experiment.partition is not None:
-        if experiment.partition not in PARTITIONS:
-            raise ConfigError(f"partition: {choices(experiment.partition, PARTITIONS, 'partition')}")
-        known = partition_parameters(experiment.partition)
-        for key in experiment.partition_settings:
-            if key not in known:
-                raise ConfigError(f"partition {experiment.partition!r}: {choices(key, known, 'parameter')}")
-    elif experiment.partition_settings:
-        raise ConfigError(f"partition_settings {experiment.partition_settings} without a partition: name one.")
-    for name in experiment.models:
-        if name not in ZOO:
-            raise ConfigError(f"models: {choices(name, ZOO, 'model')}")
+    hints = get_type_hints(Experiment)
+    for each in fields(experiment):
+        check_value(getattr(experiment, each.name), hints[each.name], each.name)
+    for key, least in LOWEST.items():
+        value = getattr(experiment, key)
+        if value is not None and value < least:
+            raise ConfigError(f"{key} is {value!r}: expected a whole number of at least {least}.")
+    _check_dataset(experiment.dataset)
+    _check_partition(experiment)
+    _check_known(experiment.models, ZOO, "models", "model")
     if not experiment.methods:
         raise ConfigError(f"methods is empty: expected at least one of {', '.join(method_names())}.")
-    for name in {*experiment.methods, *experiment.method}:
-        if name not in method_names():
-            raise ConfigError(f"methods: {choices(name, method_names(), 'method')}")
+    _check_known(experiment.methods, method_names(), "methods", "method")
+    _check_known(tuple(experiment.method), method_names(), "method", "method")
     for name, settings in experiment.method.items():
-        parameters = method_parameters(name)
-        for key in settings:
-            if key not in parameters:
-                raise ConfigError(f"method.{name}: {choices(key, parameters, 'parameter')}")
-    _check_numbers(experiment)
+        if name not in experiment.methods:
+            raise ConfigError(
+                f"method.{name} has settings, but methods is {', '.join(experiment.methods)}: add {name!r} to methods, "
+                f"or leave its settings out."
+            )
+        check_settings(settings, hints_of(method_class(name), method_parameters(name)), f"method.{name}")
 
 
-def _check_numbers(experiment: Experiment) -> None:
-    lowest = {"seeds": 1, "folds": 2, "sites": 1, "public": 0, "rows": 2, "epochs": 1}
-    for key, least in lowest.items():
-        value = getattr(experiment, key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise ConfigError(f"{key} is {value!r}: expected a whole number of at least {least}.")
-    if experiment.assign not in (None, "all", "cycle"):
-        raise ConfigError(f"assign is {experiment.assign!r}: expected 'all' or 'cycle'.")
+def _check_dataset(dataset: str) -> None:
+    path = Path(dataset)
+    if not dataset or dataset in DATASETS or path.exists():
+        return
+    if path.suffix or len(path.parts) > 1:
+        raise ConfigError(f"dataset: {dataset} is not there: expected a file, a folder or a known data set.")
+    raise ConfigError(f"dataset: {choices(dataset, DATASETS, 'data set')} A path works too.")
+
+
+def _check_partition(experiment: Experiment) -> None:
+    name, settings = experiment.partition, experiment.partition_settings
+    if name is None:
+        if settings:
+            raise ConfigError(f"partition_settings {settings} without a partition: name one.")
+        return
+    _check_known((name,), PARTITIONS, "partition", "partition")
+    hints = hints_of(PARTITIONS[name], partition_parameters(name))
+    try:
+        check_settings(settings, hints, "partition_settings")
+    except ConfigError as error:
+        raise ConfigError(f"partition {name!r}: {error}") from error
+
+
+def _check_known(names: tuple[str, ...], known: Any, key: str, what: str) -> None:
+    for place, name in enumerate(names):
+        if name not in known:
+            raise ConfigError(f"{key}: {choices(name, known, what)}")
+        if name in names[:place]:
+            raise ConfigError(f"{key} names {name!r} twice: expected each once.")

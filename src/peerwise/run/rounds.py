@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Site, derived_seed
-from peerwise.errors import BadOutputs
+from peerwise.errors import BadOutputs, DataError
 from peerwise.exchange import Exchange, MemoryExchange
 from peerwise.methods import Memory, Method
-from peerwise.metrics import LABEL_METRICS
+from peerwise.metrics import accuracy
 
 RUN = "run"  # the runtime's own record within a site's state
+
+
+def check_sites(method: Method, sites: Sequence[Site]) -> None:
+    """Refuse, before anything is trained, a federation that the method cannot run on."""
+    if not sites:
+        raise DataError("no sites: expected at least one.")
+    first = sites[0]
+    for site in sites[1:]:
+        if method.needs_same_features and site.features != first.features:
+            odd = sorted({f.name for f in {*first.features} ^ {*site.features}}) or ["their order"]
+            raise DataError(
+                f"sites {first.name!r} and {site.name!r} have different columns (such as {', '.join(odd[:3])}): "
+                f"{_called(method)} runs one site's models on another's rows and expects the same columns everywhere. "
+                f"Use method 'local'; methods for different columns come with stacking."
+            )
 
 
 def begin(method: Method, site: Site) -> None:
@@ -42,14 +57,14 @@ def agree(method: Method, round: int, exchange: Exchange, memory: Memory, seed: 
     return method.combine(inbox, memory, np.random.default_rng(derived_seed(seed, "combine", round)))
 
 
-def hear(method: Method, site: Site, round: int, told: Any, metric: str = "accuracy") -> None:
+def hear(method: Method, site: Site, round: int, told: Any) -> None:
     """Absorb, score on validation rows, and remember the best round (the earliest among equals)."""
     started = time.perf_counter()
     method.absorb(site, round, told)
     _clock(site, "absorb", started)
     if method.rounds == 1 or not len(site.val):
         return
-    score = LABEL_METRICS[metric](site.val.y, answer(method, site, site.val.X).argmax(axis=1))
+    score = accuracy(site.val.y, answer(method, site, site.val.X).argmax(axis=1))
     best = site.state[RUN].get("best")
     if best is None or score > best["score"]:
         kept = {key: value for key, value in site.state.items() if key != RUN}
@@ -66,13 +81,15 @@ def finish(site: Site) -> None:
 
 
 def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
-    """Checked class probabilities of a method."""
+    """Checked class probabilities of a method, which is never asked about no rows."""
+    if not len(X):
+        return np.zeros((0, len(site.classes)))
     found = np.asarray(method.predict_proba(site, X), dtype=np.float64)
     expected = (len(X), len(site.classes))
     finite = bool(np.isfinite(found).all())
     if found.shape != expected or not finite:
         raise BadOutputs(
-            f"method {type(method).__name__} at site {site.name!r} answered with shape {found.shape}"
+            f"method {_called(method)} at site {site.name!r} answered with shape {found.shape}"
             f"{'' if finite else ' and non-finite values'}: expected finite numbers of shape {expected}."
         )
     return found
@@ -81,6 +98,7 @@ def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
 def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None = None) -> None:
     """All rounds in this process; the sites' states are ready to predict afterwards."""
     sites = list(sites)
+    check_sites(method, sites)
     exchange = exchange or MemoryExchange()
     memory: Memory = {}
     for site in sites:
@@ -93,6 +111,11 @@ def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None 
             hear(method, site, round, told)
     for site in sites:
         finish(site)
+
+
+def _called(method: Method) -> str:
+    learner = getattr(method, "learner", None)
+    return type(method if learner is None else learner).__name__
 
 
 def _clock(site: Site, phase: str, started: float) -> None:

@@ -20,7 +20,7 @@ def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
         "balanced_accuracy": balanced_accuracy(y, answers),
         "log_loss": log_loss(y, probabilities),
     }
-    has_trust = "trust" in details and len(y) > 0
+    has_trust = "trust" in details
     row["ensemble_size"] = float((details["trust"] > 0).sum(axis=1).mean()) if has_trust else None
     row["ess"] = float(effective_size(details["trust"]).mean()) if has_trust else None
     row["fallback"] = float(details["fallback"].mean()) if has_trust else None

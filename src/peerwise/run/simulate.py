@@ -1,10 +1,10 @@
-"""The simulator: many sites on one machine, one process each, going on where it stopped."""
+"""The simulator: many sites on one machine, going on where it stopped."""
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from joblib import Parallel, delayed, parallel_config
 
 from peerwise.data import Dataset, Site, derived_seed, digest, make_sites
-from peerwise.errors import ConfigError, PeerwiseError
-from peerwise.methods import Method, make_method
-from peerwise.parcels import Parcel
-from peerwise.run.experiment import Experiment, experiment_from
+from peerwise.errors import ConfigError
+from peerwise.methods import Method, check_value, make_method
+from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.folder import RunFolder
-from peerwise.run.rounds import RUN, agree, answer, begin, finish, hear, say
+from peerwise.run.rounds import agree, check_sites
 from peerwise.run.score import site_row
-
-Observer = Callable[[dict[str, Any]], None]
+from peerwise.run.steps import Observer, absorb, combines, everywhere, predict, share
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Run:
 
 
 def simulate(
-    dataset: str | Dataset | Experiment = "heart_disease",
+    dataset: str | Path | Dataset | Experiment = "heart_disease",
     *,
     out: str | Path | None = None,
     workers: int = 1,
@@ -54,66 +51,36 @@ def simulate(
     >>> sorted(run.results["method"].unique())
     ['global_ensemble', 'local']
     """
+    check_value(workers, int, "workers")
     if workers < 1:
         raise ConfigError(f"workers is {workers}: expected at least 1.")
     experiment, data = _wanted(dataset, settings, data_dir)
+    sites = federation(experiment, data, 0)
+    methods = _methods(experiment, sites)
     with tempfile.TemporaryDirectory(prefix="peerwise-") as temporary:
         folder = RunFolder(out if out is not None else temporary)
-        folder.open(experiment, digest(data.X, data.y))
+        folder.open(experiment, _identity(data))
         tell = _teller(folder, on_event)
         tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
-              "methods": list(experiment.methods)})  # fmt: skip
-        rows = [
-            row for seed in range(experiment.seeds) for row in _one_seed(experiment, data, seed, folder, workers, tell)
-        ]
+              "methods": list(methods)})  # fmt: skip
+        rows: list[dict[str, Any]] = []
+        for seed in range(experiment.seeds):
+            here = sites if seed == 0 else federation(experiment, data, seed)
+            rows += _one_seed(methods, here, seed, folder, workers, tell)
         results = pd.DataFrame(rows)
         folder.save_results(results)
         tell({"event": "end", "results": str(folder.path / "results.parquet")})
     return Run(experiment, results, Path(out) if out is not None else None)
 
 
-def _wanted(
-    dataset: str | Dataset | Experiment, settings: dict[str, Any], data_dir: str | Path | None
-) -> tuple[Experiment, Dataset]:
-    if isinstance(dataset, Experiment):
-        experiment = replace(dataset, **settings)
-        data = experiment.load_data(data_dir)
-    elif isinstance(dataset, Dataset):
-        experiment, data = experiment_from({"dataset": "", **settings}), dataset
-    else:
-        experiment = experiment_from({"dataset": dataset, **settings})
-        data = experiment.load_data(data_dir)
-    return experiment.filled(data), data
-
-
-def _one_seed(
-    experiment: Experiment, data: Dataset, seed: int, folder: RunFolder, workers: int, tell: Observer
-) -> Iterator[dict[str, Any]]:
-    sites = federation(experiment, data, seed)
-    folder.save_split(seed, sites)
-    sites = [replace(site, keep=folder.keep) for site in sites]
-    for name in experiment.methods:
-        label = experiment.label(name)
-        run = f"{label}-s{seed}"
-        method = make_method(name, experiment.settings(name), folds=experiment.folds, epochs=experiment.epochs)
-        tell({"event": "method", "method": label, "seed": seed, "sites": len(sites), "rounds": method.rounds})
-        waiting = [site for site in sites if not folder.has_predictions(site.name, run)]
-        if waiting:
-            _rounds(method, sites, folder, run, workers, tell)
-            jobs = [(site, (method, site, folder, run)) for site in waiting]
-            _everywhere(_predict, jobs, workers, tell, {"event": "predicted", "run": run})
-        for site in sites:
-            tree = folder.load_predictions(site.name, run)
-            yield {"seed": seed, "method": label, "site": site.name, **site_row(tree)}
-
-
 def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
-    """The sites of one seed: rows drawn, shared out and split."""
+    """The sites of one seed: rows drawn, shared out and split; ``site.index`` counts the rows of ``data``."""
+    drawn = np.arange(len(data))
     if experiment.rows is not None and experiment.rows < len(data):
         rng = np.random.default_rng(derived_seed(seed, "rows"))
-        data = data.take(np.sort(rng.choice(len(data), experiment.rows, replace=False)))
-    return make_sites(
-        data,
+        drawn = np.sort(rng.choice(len(data), experiment.rows, replace=False))
+    sites = make_sites(
+        data if len(drawn) == len(data) else data.take(drawn),
         experiment.partition,
         experiment.sites,
         seed=seed,
@@ -123,100 +90,71 @@ def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
         device=experiment.device,
         **experiment.partition_settings,
     )
+    return [replace(site, index={part: drawn[rows] for part, rows in site.index.items()}) for site in sites]
+
+
+def _wanted(
+    dataset: str | Path | Dataset | Experiment, settings: dict[str, Any], data_dir: str | Path | None
+) -> tuple[Experiment, Dataset]:
+    if isinstance(dataset, Experiment):
+        experiment = changed(dataset, settings)
+    else:
+        at_hand = isinstance(dataset, Dataset)
+        experiment = experiment_from({"dataset": "" if at_hand else dataset, **settings})
+    try:
+        torch.empty(0, device=experiment.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device is {experiment.device!r}: expected one that is here, e.g. 'cpu'. {reason}"
+        ) from error
+    data = dataset if isinstance(dataset, Dataset) else experiment.load_data(data_dir)
+    return experiment.filled(data), data
+
+
+def _methods(experiment: Experiment, sites: list[Site]) -> dict[str, Method]:
+    """The methods by label, each of them able to run on these sites."""
+    methods: dict[str, Method] = {}
+    for name in experiment.methods:
+        method = make_method(name, experiment.settings(name), folds=experiment.folds, epochs=experiment.epochs)
+        check_sites(method, sites)
+        methods[experiment.label(name)] = method
+    return methods
+
+
+def _identity(data: Dataset) -> str:
+    """Stands for rows, labels and their names."""
+    named = hashlib.sha256(repr((data.classes, data.features)).encode()).hexdigest()
+    return f"{digest(data.X, data.y)} {named}"
+
+
+def _one_seed(
+    methods: dict[str, Method], sites: list[Site], seed: int, folder: RunFolder, workers: int, tell: Observer
+) -> Iterator[dict[str, Any]]:
+    folder.save_split(seed, sites)
+    sites = [replace(site, keep=folder.keep) for site in sites]
+    for label, method in methods.items():
+        run = f"{label}-s{seed}"
+        tell({"event": "method", "method": label, "seed": seed, "sites": len(sites), "rounds": method.rounds})
+        waiting = [site for site in sites if not folder.has_predictions(site.name, run)]
+        if waiting:
+            _rounds(method, sites, folder, run, workers, tell)
+            everywhere(predict, waiting, (method, folder, run), workers, tell, {"event": "predicted", "run": run})
+        for site in sites:
+            tree = folder.load_predictions(site.name, run)
+            yield {"seed": seed, "method": label, "site": site.name, **site_row(tree)}
 
 
 def _rounds(method: Method, sites: list[Site], folder: RunFolder, run: str, workers: int, tell: Observer) -> None:
     """All rounds over worker processes; each step leaves its state in the folder, so any of them can be the last."""
-    exchange = folder.exchange(run)
     memory: dict[str, Any] = {}
     for round in range(method.rounds):
-        about = {"run": run, "round": round}
-        jobs = [(site, (method, site, folder, run, round)) for site in sites]
-        _everywhere(_share, jobs, workers, tell, {"event": "shared", **about})
-        told, memory = agree(method, round, exchange, memory, sites[0].seed)
-        if isinstance(told, Parcel):
-            folder.store.save_packed(_told(run, round), *told.encode())
-        _everywhere(_absorb, jobs, workers, tell, {"event": "absorbed", **about})
-
-
-def _share(method: Method, site: Site, folder: RunFolder, run: str, round: int) -> None:
-    state = folder.load_state(site.name, run)
-    if state is None:
-        begin(method, site)
-    else:
-        site.state = state
-    if site.state[RUN].get("shared", -1) >= round:
-        return
-    say(method, site, round, folder.exchange(run))
-    site.state[RUN]["shared"] = round
-    folder.save_state(site.name, run, site.state)
-
-
-def _absorb(method: Method, site: Site, folder: RunFolder, run: str, round: int) -> None:
-    state = folder.load_state(site.name, run)
-    assert state is not None, "absorb follows share"
-    site.state = state
-    if site.state[RUN].get("absorbed", -1) >= round:
-        return
-    if folder.store.has(_told(run, round)):
-        told: Any = Parcel.decode(*folder.store.load_packed(_told(run, round)))
-    else:
-        told = folder.exchange(run).collect(round)
-    hear(method, site, round, told)
-    site.state[RUN]["absorbed"] = round
-    folder.save_state(site.name, run, site.state)
-
-
-def _predict(method: Method, site: Site, folder: RunFolder, run: str) -> None:
-    state = folder.load_state(site.name, run)
-    assert state is not None, "predict follows absorb"
-    site.state = state
-    finish(site)
-    started = time.perf_counter()
-    probabilities = answer(method, site, site.test.X)
-    elapsed = time.perf_counter() - started
-    record = site.state[RUN]
-    phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
-    tree = {
-        "y": site.test.y,
-        "probabilities": probabilities,
-        "details": method.details(site, site.test.X),
-        "sent": record["sent"],
-        "best_round": record.get("best_round"),
-        "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},
-    }
-    folder.save_predictions(site.name, run, tree)
-
-
-def _everywhere(
-    work: Callable[..., None],
-    jobs: list[tuple[Site, tuple[Any, ...]]],
-    workers: int,
-    tell: Observer,
-    about: dict[str, Any],
-) -> None:
-    """One job a site, in this process or in workers, told as they end."""
-    if workers == 1:
-        for site, arguments in jobs:
-            tell({**about, "site": _alone(work, site.name, arguments)})
-        return
-    with parallel_config("loky", n_jobs=min(workers, len(jobs)), inner_max_num_threads=1):
-        pool = Parallel(return_as="generator_unordered", batch_size=1)
-        for name in pool(delayed(_alone)(work, site.name, arguments) for site, arguments in jobs):
-            tell({**about, "site": name})
-
-
-def _alone(work: Callable[..., None], name: str, arguments: tuple[Any, ...]) -> str:
-    """Run one site's step on one thread, so that the numbers never depend on how many workers there are."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        work(*arguments)
-    except PeerwiseError as error:
-        raise type(error)(f"site {name!r}: {error}") from error
-    finally:
-        torch.set_num_threads(threads)
-    return name
+        about, arguments = {"run": run, "round": round}, (method, folder, run, round)
+        everywhere(share, sites, arguments, workers, tell, {"event": "shared", **about})
+        if combines(method):
+            told, memory = agree(method, round, folder.exchange(run), memory, sites[0].seed)
+            folder.save_told(run, round, told)
+        everywhere(absorb, sites, arguments, workers, tell, {"event": "absorbed", **about})
 
 
 def _teller(folder: RunFolder, on_event: Observer | None) -> Observer:
@@ -226,7 +164,3 @@ def _teller(folder: RunFolder, on_event: Observer | None) -> Observer:
             on_event(event)
 
     return tell
-
-
-def _told(run: str, round: int) -> str:
-    return f"told/{run}/round-{round}"

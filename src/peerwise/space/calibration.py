@@ -27,7 +27,7 @@ def fit_temperatures(logits: Array, y: NDArray[np.int64]) -> NDArray[np.float64]
         rising = expected > true
         high = np.where(rising, middle, high)
         low = np.where(rising, low, middle)
-    return np.exp((low + high) / 2)
+    return np.asarray(np.exp((low + high) / 2), dtype=np.float64)
 
 
 def calibrate(logits: Array, beta: NDArray[np.float64], rows: int) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peerwise.space.calibration import calibrate, fit_temperatures
 from peerwise.space.competence import Competence, local_competence, meta_labels, true_class_probability
 from peerwise.space.neighbours import Membership, Neighbourhood, neighbourhood, soft_membership
-from peerwise.space.outputs import Array, softmax
+from peerwise.space.outputs import Array, flat, softmax
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class DecisionSpace:
     ) -> DecisionSpace:
         beta = fit_temperatures(logits, y) if calibrated else None
         probabilities = softmax(logits) if beta is None else calibrate(logits, beta, len(y))
-        share = soft_membership(_flat(probabilities), y) if membership == "soft" else None
+        share = soft_membership(flat(probabilities), y) if membership == "soft" else None
         return cls(probabilities, y, meta_labels(logits, y, min_positives), k, beta, share)
 
     @property
     def models(self) -> int:
-        return self.probabilities.shape[1]
+        return int(self.probabilities.shape[1])
 
     @cached_property
     def present(self) -> NDArray[np.int64]:
@@ -63,8 +63,8 @@ class DecisionSpace:
 
     def around(self, probabilities: Array | None = None) -> Neighbourhood:
         """Class-aware neighbours among the train rows; without an argument, of the train rows themselves."""
-        train = _flat(self.probabilities)
-        queries = train if probabilities is None else _flat(probabilities)
+        train = flat(self.probabilities)
+        queries = train if probabilities is None else flat(probabilities)
         codes = np.searchsorted(self.present, self.y)
         return neighbourhood(
             queries, train, codes, self.k, leave_out_self=probabilities is None, membership=self.membership
@@ -86,7 +86,3 @@ class DecisionSpace:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> DecisionSpace:
         return cls(**tree)
-
-
-def _flat(probabilities: Array) -> Array:
-    return np.ascontiguousarray(probabilities.reshape(len(probabilities), -1))

@@ -7,6 +7,7 @@ up); a validation row or query only receives, so an answer never depends on whic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,6 @@ def _undirected(edges: sparse.csr_array) -> sparse.csr_array:
     return sparse.coo_array((np.tile(one.data, 2), (there, back)), shape=edges.shape).tocsr()
 
 
-def _incoming(edges: sparse.sparray) -> Incoming:
+def _incoming(edges: Any) -> Incoming:
     rows = edges.tocsr()
     return Incoming(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data.astype(np.float32))

@@ -46,8 +46,14 @@ def neighbourhood(
     classes = int(labels.max()) + 1
     out = np.arange(len(queries)) if leave_out_self else np.full(len(queries), -1)
     index, distance = _nearest(queries, train, labels, out, classes, k)
-    share = np.ones(len(train)) if membership is None else membership
+    everyone = np.ones(len(train))
+    share = everyone if membership is None else membership
     weight = _cumulative_mean_weights(queries, train, index, distance, classes, share)
+    # Soft membership can be zero for every neighbour of a row; then its classes count alike, as in the paper.
+    lost = (index >= 0).any(axis=1) & (weight.sum(axis=1) == 0)
+    if lost.any():
+        rows = queries[lost], train, index[lost], distance[lost]
+        weight[lost] = _cumulative_mean_weights(*rows, classes, everyone)
     return Neighbourhood(index, distance, weight)
 
 
@@ -60,7 +66,7 @@ def soft_membership(train: Array, labels: NDArray[np.int64], k: int = 7) -> NDAr
 
 
 @njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
-def _l1(a: Array, b: Array) -> np.float32:  # pragma: no cover - compiled
+def _l1(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     total = np.float32(0)
     for i in range(a.shape[0]):
         total += abs(a[i] - b[i])

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerwise.errors import BadOutputs, DataError
+from peerwise.models.outputs import log_probabilities
 
 OutputKind = Literal["logits", "probabilities"]
 Array = NDArray[np.float32]
-
-FLOOR = 1e-7  # the smallest probability that is told apart from zero
 
 
 def as_logits(outputs: ArrayLike, kind: str, *, what: str = "outputs", names: list[str] | None = None) -> Array:
     """Check outputs and return them as float32 logits (for probabilities: their logarithm, floored)."""
     if kind not in ("logits", "probabilities"):
         raise BadOutputs(f"kind={kind!r}: expected 'logits' or 'probabilities'.")
-    array = np.asarray(outputs, dtype=np.float32)
+    try:
+        array = np.asarray(outputs, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise BadOutputs(f"{what} are no array of numbers ({error}): expected (rows, models, classes).") from error
     if array.ndim != 3 or 0 in array.shape[1:]:
         raise BadOutputs(
             f"{what} have shape {array.shape}: expected (rows, models, classes) with at least one of each."
@@ -35,13 +38,18 @@ def as_logits(outputs: ArrayLike, kind: str, *, what: str = "outputs", names: li
     if kind == "logits":
         return array
     _check_probabilities(array, what, names)
-    return np.log(np.maximum(array, FLOOR))
+    return np.asarray(log_probabilities(array), dtype=np.float32)
 
 
 def softmax(logits: NDArray[np.floating]) -> Array:
-    """Softmax over the last axis."""
+    """Softmax over the last axis, in float32 (that of `peerwise.models.outputs` is for one model, in float64)."""
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+
+def flat(array: NDArray[Any]) -> NDArray[Any]:
+    """One vector a row, also where there are no rows."""
+    return np.ascontiguousarray(array.reshape(len(array), math.prod(array.shape[1:])))
 
 
 def check_codes(y: ArrayLike, rows: int, classes: int, *, what: str = "y") -> NDArray[np.int64]:
@@ -51,12 +59,14 @@ def check_codes(y: ArrayLike, rows: int, classes: int, *, what: str = "y") -> ND
         raise DataError(f"{what} has shape {codes.shape}: expected ({rows},), one label a row of the outputs.")
     if rows == 0:
         raise DataError(f"{what} is empty: expected at least one labelled row.")
-    if not np.issubdtype(codes.dtype, np.integer):
-        whole = (
-            np.issubdtype(codes.dtype, np.floating) and np.isfinite(codes).all() and (codes == np.round(codes)).all()
-        )
-        if not whole:
-            raise DataError(f"{what} holds {codes[0]!r}: expected class codes 0 to {classes - 1} (whole numbers).")
+    if codes.dtype.kind not in "iu":
+        odd = np.ones(rows, bool) if codes.dtype.kind != "f" else ~np.isfinite(codes) | (codes != np.round(codes))
+        if odd.any():
+            row = int(odd.argmax())
+            raise DataError(
+                f"{what} holds {codes.tolist()[row]!r} at row {row}: expected class codes 0 to {classes - 1} "
+                f"(whole numbers)."
+            )
     bad = np.flatnonzero((codes < 0) | (codes >= classes))
     if len(bad):
         raise DataError(
@@ -71,8 +81,8 @@ def _check_probabilities(array: Array, what: str, names: list[str] | None) -> No
     if bad.any():
         row, model = (int(i) for i in np.argwhere(bad)[0])
         raise BadOutputs(
-            f"{what}: model {_name(model, names)} gives {np.round(array[row, model], 4).tolist()} at row {row}: expected "
-            f"probabilities that sum to one. Pass kind='logits' if these are logits."
+            f"{what}: model {_name(model, names)} gives {np.round(array[row, model], 4).tolist()} at row {row}: "
+            f"expected probabilities that sum to one. Pass kind='logits' if these are logits."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,10 @@ class Pool:
     """
 
     def __init__(self, models: Any, *, classes: Iterable[Any] | None = None, missing: Missing = "zero") -> None:
+        if missing not in ("zero", "error"):
+            raise PoolError(f"missing={missing!r}: expected 'zero' or 'error'.")
+        if classes is None and isinstance(models, Pool):
+            classes = models.classes
         self.members: list[Member] = _members(models)
         self.missing = missing
         names = self.names
@@ -30,6 +35,8 @@ class Pool:
         if twice:
             raise PoolError(f"two models are called {twice[0]!r}: names must differ. Use wrap(model, name=...).")
         self.classes: NDArray[Any] = _labels(classes if classes is not None else _union(self.members))
+        if len(set(self.classes.tolist())) < len(self.classes):
+            raise PoolError(f"classes={self.classes.tolist()}: expected every class once.")
         self._columns = [self._match(member) for member in self.members]
 
     @property
@@ -51,13 +58,7 @@ class Pool:
 
     def column(self, own: str | int) -> int:
         """The column of a model, by name or number."""
-        if isinstance(own, str):
-            if own not in self.names:
-                raise PoolError(choices(own, self.names, "own model"))
-            return self.names.index(own)
-        if not -len(self) <= int(own) < len(self):
-            raise PoolError(f"own model {own}: expected a column from 0 to {len(self) - 1}, or a name of {self.names}.")
-        return int(own) % len(self)
+        return column_of(own, self.names)
 
     def outputs(self, X: Any) -> NDArray[np.float32]:
         """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name."""
@@ -89,9 +90,20 @@ class Pool:
         return full
 
 
+def column_of(own: Any, names: list[str]) -> int:
+    """The column of an own model among ``names``, by name or number."""
+    if isinstance(own, str):
+        if own not in names:
+            raise PoolError(choices(own, names, "own model"))
+        return names.index(own)
+    if not isinstance(own, Integral) or not -len(names) <= int(own) < len(names):
+        raise PoolError(f"own model {own!r}: expected a column from 0 to {len(names) - 1}, or a name of {names}.")
+    return int(own) % len(names)
+
+
 def _members(models: Any) -> list[Member]:
     if isinstance(models, Pool):
-        return models.members
+        return list(models.members)
     if isinstance(models, Mapping):
         found = [wrap(model, name=str(name)) for name, model in models.items()]
     elif isinstance(models, Iterable) and not isinstance(models, str | bytes):

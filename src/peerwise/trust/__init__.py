@@ -2,7 +2,8 @@
 
 from peerwise.trust.base import Decision, Labelled, TrustLearner
 from peerwise.trust.bundle import learner_from_tree, learner_to_tree
-from peerwise.trust.competence import CompetenceLearner, DecisionMLP, NeighbourhoodAccuracy
+from peerwise.trust.competence import CompetenceLearner, NeighbourhoodAccuracy
+from peerwise.trust.decision_mlp import DecisionMLP
 from peerwise.trust.explanation import Explanation
 from peerwise.trust.feddes import FedDES, FedDESPaper
 from peerwise.trust.simple import BestSingle, OwnOnly, UniformAverage

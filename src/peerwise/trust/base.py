@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from peerwise.errors import BadOutputs, ConfigError, DataError, PoolError
-from peerwise.space import Pool, as_logits, check_codes, softmax
+from peerwise.models.outputs import count_rows
+from peerwise.space import Pool, as_logits, check_codes, column_of, softmax
 from peerwise.space.outputs import Array
 from peerwise.trust.bundle import load_bundle, save_bundle
 from peerwise.trust.default_pool import fit_default_pool
 
 Vote = Literal["hard", "soft"]
+EXAMPLES = 64  # rows of fit's X that are kept to check an exported model on
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Decision:
     fallback: NDArray[np.bool_]
 
 
-class TrustLearner(ClassifierMixin, BaseEstimator):
+class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all trust learners. A subclass writes ``_learn(rows, validation)`` and ``_decide(logits, X)``, and
     ``_fitted_tree`` / ``_restore_tree`` to be kept.
 
@@ -49,7 +54,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
     """
 
     trust_is_exact = True
-    _example: Any = None  # the first row of fit's X: its shape is what exports and explanations need
+    _example: Any = None  # the first rows of fit's X: exports are checked on them, explanations need their shape
 
     def __init__(self, pool: Any = None, *, own: Sequence[str | int] = (), vote: Vote = "soft") -> None:
         self.pool = pool
@@ -66,21 +71,24 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
         ``own_outputs`` (n, own models, classes): out-of-fold probabilities of the own models on these rows; give them
         whenever the own models were trained on the same rows. ``validation``: (X, y) for early stopping.
         """
+        held_out, X = _validation_rows(validation, "(X, y)", 2), _rows_of(X)
+        self._check_settings()
         if self.pool is None:
             if own_outputs is not None:
-                raise PoolError("own_outputs were given without a pool: pass FedDES(pool, own=[...]).")
+                raise PoolError(f"own_outputs were given without a pool: pass {type(self).__name__}(pool, own=[...]).")
             X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", dtype=np.float64)
+            check_classification_targets(y)
             self.pool_, own_outputs = fit_default_pool(X, np.asarray(y), self._seed())
-            own: Sequence[str | int] = self.pool_.names
+            own: Any = self.pool_.names
         else:
             self.pool_, own = self.pool if isinstance(self.pool, Pool) else Pool(self.pool), self.own
-        self._prepare(len(self.pool_), [self.pool_.column(name) for name in own], self.pool_.names)
+        self._prepare(self.pool_.names, own)
         self.classes_ = self.pool_.classes
         rows = self._rows(X, y, "y")
         if own_outputs is not None:
             rows = Labelled(self._with_own(rows.logits, own_outputs), rows.y, X)
-        self._learn(rows, self._rows(*validation, "validation y") if _any_rows(validation) else None)
-        self._example = X[:1]
+        self._learn(rows, self._rows(_rows_of(held_out[0]), held_out[1], "validation y") if held_out else None)
+        self._example = copy.copy(some_rows(X, slice(EXAMPLES)))
         return self
 
     def fit_outputs(
@@ -95,16 +103,21 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
 
         ``validation``: (outputs, y) or (outputs, y, X). Own models' columns are expected out of fold.
         """
+        held_out = _validation_rows(validation, "(outputs, y) or (outputs, y, X)", 3)
+        self._check_settings()
         logits = as_logits(outputs, kind)
         models, classes = logits.shape[1:]
-        self._prepare(models, [_own_column(own, models) for own in self.own], [f"model-{m}" for m in range(models)])
+        self._prepare([f"model-{m}" for m in range(models)], self.own)
+        self.__dict__.pop("pool_", None)
         self.classes_, self.kind_ = np.arange(classes), kind
+        rows = Labelled(logits, check_codes(y, len(logits), classes), _inputs_for(X, len(logits), "X"))
         val = None
-        if _any_rows(validation) and validation is not None:
-            val_logits = self._checked(validation[0], "validation outputs")
-            val_y = check_codes(validation[1], len(val_logits), classes, what="validation y")
-            val = Labelled(val_logits, val_y, validation[2] if len(validation) > 2 else None)
-        self._learn(Labelled(logits, check_codes(y, len(logits), classes), X), val)
+        if held_out:
+            val_logits = self._checked(held_out[0], "validation outputs")
+            val_y = check_codes(held_out[1], len(val_logits), classes, what="validation y")
+            val_X = _inputs_for(held_out[2] if len(held_out) > 2 else None, len(val_logits), "validation X")
+            val = Labelled(val_logits, val_y, val_X)
+        self._learn(rows, val)
         return self
 
     # ---- answering -----------------------------------------------------------------------------------------------
@@ -117,8 +130,10 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
         return self.decide_outputs(outputs, X).trust
 
     def decide_outputs(self, outputs: ArrayLike, X: Any = None) -> Decision:
-        """Trust, competence and fallback of rows whose pool outputs are at hand."""
-        return self._decide(self._checked(outputs, "outputs"), X)
+        """Trust, competence and fallback of rows whose pool outputs are at hand, of the ``kind`` given to
+        `fit_outputs` (after `fit`: probabilities)."""
+        logits = self._checked(outputs, "outputs")
+        return self._decide(logits, _inputs_for(X, len(logits), "X"))
 
     def select(self, X: Any) -> NDArray[np.bool_]:
         """``(n, models)``: the models that have a say, for each row (all of them where the learner fell back)."""
@@ -129,11 +144,11 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
         return self._mix(self._decide(logits, X).trust, logits)
 
     def predict_proba_outputs(self, outputs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
-        logits = self._checked(outputs, "outputs")
-        return self._mix(self._decide(logits, X).trust, logits)
+        return self._mix(self.decide_outputs(outputs, X).trust, self._checked(outputs, "outputs"))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        answers = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[answers])
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 
@@ -165,28 +180,44 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
         """What each model says, (n, models, classes): its hard answer or its probabilities."""
         if self.vote == "soft":
             return softmax(logits)
-        return np.eye(logits.shape[2], dtype=np.float32)[logits.argmax(axis=2)]
+        return np.asarray(np.eye(logits.shape[2], dtype=np.float32)[logits.argmax(axis=2)])
 
     def _mix(self, trust: NDArray[np.float64], logits: Array) -> NDArray[np.float64]:
         mixed = np.einsum("nm,nmc->nc", trust, self._votes(logits).astype(np.float64))
+        # Rounded, so that a tie stays one whatever the order of the sum, and falls to the lowest class.
+        mixed = np.round(mixed, 12)
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
     def _seed(self) -> int:
-        return int(np.random.default_rng(getattr(self, "random_state", None)).integers(2**31))
+        """From ``random_state``; a learner without chance has none and always gets the same default pool."""
+        state: Any = getattr(self, "random_state", 0)
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        try:
+            return int(np.random.default_rng(state).integers(2**31))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"random_state={state!r}: expected a whole number from 0, or None.") from error
 
     # ---- checks --------------------------------------------------------------------------------------------------
 
-    def _prepare(self, models: int, own: list[int], names: list[str]) -> None:
+    def _check_settings(self) -> None:
+        """Refuse settings that cannot work, by name."""
         if self.vote not in ("hard", "soft"):
             raise ConfigError(f"vote={self.vote!r}: expected 'hard' or 'soft'.")
-        self.own_, self.model_names_, self.kind_ = own, names, "probabilities"
-        if models == 0:
-            raise PoolError("the pool is empty: expected at least one model.")
+
+    def _whole_from(self, least: int, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{name}={value!r}: expected a whole number, at least {least}.")
+
+    def _prepare(self, names: list[str], own: Any) -> None:
+        self.own_, self.model_names_, self.kind_ = _own_columns(own, names), names, "probabilities"
 
     def _rows(self, X: Any, y: ArrayLike, what: str) -> Labelled:
         labels = np.asarray(y)
-        if labels.ndim != 1 or len(labels) != len(X):
-            raise DataError(f"{what} has shape {labels.shape}: expected ({len(X)},), one label a row of X.")
+        if labels.shape != (count_rows(X),):
+            raise DataError(f"{what} has shape {labels.shape}: expected ({count_rows(X)},), one label a row of X.")
         return Labelled(as_logits(self.pool_.outputs(X), "probabilities"), encode(labels, self.classes_, what), X)
 
     def _with_own(self, logits: Array, own_outputs: ArrayLike) -> Array:
@@ -204,12 +235,16 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
     def _own_names(self) -> list[str]:
         return [self.model_names_[column] for column in self.own_]
 
-    def _ask(self, X: Any) -> tuple[Array, Any]:
+    def _check_pool(self) -> None:
         check_is_fitted(self, "classes_")
         if not hasattr(self, "pool_"):
             raise PoolError("this learner was fitted on outputs, without a pool: use predict_proba_outputs(outputs).")
+
+    def _ask(self, X: Any) -> tuple[Array, Any]:
+        self._check_pool()
         if self.pool is None:
             X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", dtype=np.float64)
+        X = _rows_of(X)
         return as_logits(self.pool_.outputs(X), "probabilities"), X
 
     def _checked(self, outputs: ArrayLike, what: str) -> Array:
@@ -225,7 +260,11 @@ class TrustLearner(ClassifierMixin, BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         """The pool is already fitted and is kept; everything else is cloned as usual."""
         params = self.get_params(deep=False)
-        return type(self)(**{name: v if name == "pool" else clone(v, safe=False) for name, v in params.items()})
+        twin = type(self)(**{name: v if name == "pool" else clone(v, safe=False) for name, v in params.items()})
+        for kept in ("_metadata_request", "_sklearn_output_config"):  # as sklearn's own clone keeps them
+            if hasattr(self, kept):
+                setattr(twin, kept, copy.deepcopy(getattr(self, kept)))
+        return twin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -240,19 +279,43 @@ def encode(labels: NDArray[Any], classes: NDArray[Any], what: str) -> NDArray[np
     bad = np.flatnonzero(codes < 0)
     if len(bad):
         raise DataError(
-            f"{what} holds {labels[bad[0]]!r} at row {bad[0]} ({len(bad)} such rows), which no model of the pool knows: "
-            f"expected one of {classes.tolist()}. Give Pool(..., classes=[...]) the whole label set."
+            f"{what} holds {labels.tolist()[bad[0]]!r} at row {bad[0]} ({len(bad)} such rows), which no model of the "
+            f"pool knows: expected one of {classes.tolist()}. Give Pool(..., classes=[...]) the whole label set."
         )
     if len(codes) == 0:
         raise DataError(f"{what} is empty: expected at least one labelled row.")
     return codes
 
 
-def _own_column(own: str | int, models: int) -> int:
-    if isinstance(own, str) or not -models <= own < models:
-        raise PoolError(f"own={own!r}: with outputs, own models are column numbers from 0 to {models - 1}.")
-    return int(own) % models
+def some_rows(X: Any, rows: slice) -> Any:
+    """Some rows of an array, a data frame or `Sequences`, by position."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
-def _any_rows(validation: tuple[Any, ...] | None) -> bool:
-    return validation is not None and len(validation[1]) > 0
+def _rows_of(X: Any) -> Any:
+    return np.asarray(X) if isinstance(X, list | tuple) else X
+
+
+def _own_columns(own: Any, names: list[str]) -> list[int]:
+    if isinstance(own, str) or not isinstance(own, Iterable):
+        raise PoolError(f"own={own!r}: expected a list of names or column numbers, such as own=[{own!r}].")
+    columns = [column_of(name, names) for name in own]
+    if len(set(columns)) < len(columns):
+        raise PoolError(f"own={list(own)}: expected every own model once.")
+    return columns
+
+
+def _inputs_for(X: Any, rows: int, what: str) -> Any:
+    X = _rows_of(X)
+    if X is not None and count_rows(X) != rows:
+        raise DataError(f"{what} has {count_rows(X)} rows: expected {rows}, one a row of the outputs.")
+    return X
+
+
+def _validation_rows(validation: Any, expected: str, most: int) -> tuple[Any, ...] | None:
+    """The validation rows as a tuple, None if there are none."""
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or not 2 <= len(validation) <= most:
+        raise DataError(f"validation is a {type(validation).__name__}: expected a tuple {expected}, or None.")
+    return tuple(validation) if len(validation[1]) else None

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from peerwise.errors import ModelError, ParcelError, PoolError
 from peerwise.models import Member, export, wrap
+from peerwise.models.member import OnnxMember
 from peerwise.parcels import Store
 from peerwise.space import Pool
 
@@ -41,7 +42,7 @@ def learner_from_tree(kind: type[Learner], tree: dict[str, Any], pool: Pool | No
         raise ParcelError(f"this is a saved {tree['learner']}: expected a {kind.__name__}. Load it with its own class.")
     own = tuple(tree["names"][m] if pool else m for m in tree["own"])
     learner = kind(**{"pool": pool, "own": own, **tree["settings"]})
-    learner._prepare(len(tree["names"]), tree["own"], tree["names"])
+    learner._prepare(tree["names"], tree["own"])
     learner.classes_, learner.kind_ = np.asarray(tree["classes"]), tree["kind"]
     learner._restore_tree(tree["fitted"])
     return learner
@@ -51,36 +52,53 @@ def save_bundle(learner: TrustLearner, folder: str | Path) -> None:
     """Write everything the learner needs to answer. A model that cannot travel is written by name, with a warning."""
     tree = learner_to_tree(learner)
     members: Iterable[Member] = learner.pool_ if hasattr(learner, "pool_") else ()
-    models = [_exported(member, learner) for member in members]
-    Store(folder).save("bundle", {**tree, "models": models})
+    models = []
+    for member in members:
+        models.append({"file": _exported(member, learner), "classes": list(member.classes)})
+    example = learner._example
+    shape = list(example.shape[1:]) if isinstance(example, np.ndarray) else None  # never the rows themselves
+    Store(folder).save("bundle", {**tree, "models": models, "row_shape": shape})
 
 
 def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:
     tree = Store(folder).load("bundle")
-    models = tree.pop("models")
+    if not {"learner", "settings", "names", "classes", "models", "row_shape"} <= set(tree):
+        raise ParcelError(f"{folder} holds no saved learner: expected a folder written by {kind.__name__}.save.")
+    models, shape = tree.pop("models"), tree.pop("row_shape")
     given = Pool(pool, classes=tree["classes"]) if pool is not None else _pool(models, tree, kind.__name__)
     if given is not None and given.names != tree["names"]:
         raise PoolError(f"the pool has the models {given.names}: expected {tree['names']}, in this order.")
     learner = learner_from_tree(kind, tree, given)
     if given is not None:
         learner.pool_ = given
+    learner._example = None if shape is None else np.zeros((1, *shape), np.float32)
     return learner
 
 
-def _pool(models: list[bytes | None], tree: dict[str, Any], kind: str) -> Pool | None:
-    lost = [name for name, model in zip(tree["names"], models, strict=False) if model is None]
+def _pool(models: list[dict[str, Any]], tree: dict[str, Any], kind: str) -> Pool | None:
+    if not models:
+        return None
+    named = dict(zip(tree["names"], models, strict=True))
+    lost = [name for name, model in named.items() if model["file"] is None]
     if lost:
         raise PoolError(
             f"model {lost[0]!r} was saved by name only because it could not be exported: pass "
             f"{kind}.load(folder, pool=...) with the models {tree['names']}."
         )
-    members = [wrap(data, name=name) for name, data in zip(tree["names"], models, strict=False)]
-    return Pool(members, classes=tree["classes"]) if members else None
+    members = [wrap(model["file"], name=name, classes=model["classes"]) for name, model in named.items()]
+    return Pool(members, classes=tree["classes"])
 
 
 def _exported(member: Member, learner: TrustLearner) -> bytes | None:
     try:
+        if member.transform is not None:
+            raise ModelError("its transform is code and is not part of an ONNX file.")
+        if isinstance(member, OnnxMember):
+            return member.model.data
+        if learner._example is None:
+            raise ModelError("there is no row to export it with; fit the learner again before saving it.")
         return export(member, learner._example)
     except ModelError as error:
+        # here, save_bundle, save: the fourth is the line of the caller
         warnings.warn(f"model {member.name!r} is saved by name only: {error}", stacklevel=4)
         return None

@@ -25,16 +25,20 @@ def fit_default_pool(X: NDArray[Any], y: NDArray[Any], seed: int) -> tuple[Pool,
     """Logistic regression, a forest and naive Bayes on all rows, and their out-of-fold probabilities."""
     classes = np.unique(y)
     models = _models(seed) if len(classes) > 1 else {"constant": DummyClassifier()}
-    pool = Pool({name: clone(model).fit(X, y) for name, model in models.items()}, classes=classes)
+    pool = Pool(_fitted(models, X, y), classes=classes)
     if len(y) < 2:
         return pool, None
     held_out = np.zeros((len(y), len(models), len(classes)), np.float32)
     for rest, fold in _folds(X, y, seed):
-        labels = np.unique(y[rest])
-        fold_models = models if len(labels) > 1 else {name: DummyClassifier() for name in models}
-        fitted = {name: clone(model).fit(X[rest], y[rest]) for name, model in fold_models.items()}
-        held_out[fold] = Pool(fitted, classes=classes).outputs(X[fold])
+        held_out[fold] = Pool(_fitted(models, X[rest], y[rest]), classes=classes).outputs(X[fold])
     return pool, held_out
+
+
+def _fitted(models: dict[str, Any], X: NDArray[Any], y: NDArray[Any]) -> dict[str, Any]:
+    """Each model on these rows, or a constant where nothing can be learned: one class, or no input that varies."""
+    varies = (np.nan_to_num(X) != np.nan_to_num(X[:1])).any()
+    learnable = varies and len(np.unique(y)) > 1
+    return {name: (clone(model) if learnable else DummyClassifier()).fit(X, y) for name, model in models.items()}
 
 
 def _models(seed: int) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def _models(seed: int) -> dict[str, Any]:
 
     return {
         "logistic": make_pipeline(impute(), StandardScaler(), LogisticRegression(max_iter=1000)),
-        "forest": make_pipeline(impute(), RandomForestClassifier(100, min_samples_leaf=3, random_state=seed)),
+        "forest": make_pipeline(impute(), RandomForestClassifier(20, min_samples_leaf=3, random_state=seed)),
         "bayes": make_pipeline(impute(), StandardScaler(), GaussianNB(var_smoothing=1e-3)),
     }
 

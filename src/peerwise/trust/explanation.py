@@ -54,7 +54,7 @@ class Explanation:
 
     def __str__(self) -> str:
         sure = max(self.probabilities.values())
-        how = "no model is reliable here, so all vote alike" if self.fallback else f"{self._voters()} models have a say"
+        how = "no model is reliable here, so all vote alike" if self.fallback else self._voters()
         lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", ""]
         lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
         for say in self.models[:SHOWN]:
@@ -68,8 +68,9 @@ class Explanation:
         lines.append(f"nearest known cases (label, weight): {cases}")
         return "\n".join(lines)
 
-    def _voters(self) -> int:
-        return sum(say.trust > 0 for say in self.models)
+    def _voters(self) -> str:
+        voters = sum(say.trust > 0 for say in self.models)
+        return f"{voters} of {len(self.models)} models " + ("has a say" if voters == 1 else "have a say")
 
 
 def explain_row(
@@ -87,7 +88,7 @@ def explain_row(
         ModelSay(
             name=name,
             own=m in learner.own_,
-            answer=classes[int(votes[m].argmax())],
+            answer=classes[int(logits[m].argmax())],  # as it votes: a very flat calibration can lose its first place
             confidence=float(votes[m].max()),
             competence=float(competence[m]),
             trust=float(decision.trust[0, m]),

@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from peerwise.data.rows import Sequences
 from peerwise.errors import ConfigError, DataError
-from peerwise.models.training import Batch, train
 from peerwise.space import DecisionSpace, InputFeatures, QueryEdges, query_edges, train_graph
 from peerwise.space.competence import meta_labels
 from peerwise.space.neighbours import Membership
-from peerwise.space.outputs import Array
-from peerwise.trust.base import Labelled, Vote
-from peerwise.trust.competence import CompetenceLearner
+from peerwise.space.outputs import Array, flat
+from peerwise.trust.base import Labelled, Vote, some_rows
 from peerwise.trust.explanation import Explanation, explain_row
 from peerwise.trust.gnn import Edges, MetaNet, Sent, TorchGraph
+from peerwise.trust.trained import TrainedCompetence
 
 Features = Literal["decision", "input", "both"]
 PUBLISHED: dict[str, Any] = {
@@ -42,7 +42,7 @@ PUBLISHED: dict[str, Any] = {
 QUERY_ROWS = 256  # queries answered at a time, to bound memory
 
 
-class FedDES(CompetenceLearner):
+class FedDES(TrainedCompetence):
     """Federated dynamic ensemble selection (Mueller & Street, 2026, arXiv 2603.28006).
 
     The pool's M models map a row to its decision vector phi(x) of M * C calibrated probabilities. Train rows are
@@ -56,8 +56,9 @@ class FedDES(CompetenceLearner):
     Departs from the paper where it is silent: neighbours within a class are weighted by softmax(-distance / median);
     gains become edge weights by min-max over the pool; edge weights enter the attention as a feature
     (``edge_weights``); the last state gets the projected input added (``residual``); temperatures are fitted on the
-    train rows. ``features``: what a sample node carries, the decision vector, the raw input, or both.
-    Without validation rows there is no early stopping and ``fixed_epochs`` epochs are run.
+    train rows. ``features``: what a sample node carries, the decision vector, the raw input, or both (learned from
+    outputs without X, it is always the decision vector). Without validation rows there is no early stopping and
+    ``fixed_epochs`` epochs are run.
 
     >>> import numpy as np
     >>> from sklearn.datasets import make_classification
@@ -120,7 +121,6 @@ class FedDES(CompetenceLearner):
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
-        self._check_settings(rows.X)
         self.space_ = DecisionSpace.fit(
             rows.logits,
             rows.y,
@@ -131,59 +131,35 @@ class FedDES(CompetenceLearner):
         )
         with_input = rows.X is not None and self.features != "decision"
         self.input_ = InputFeatures.fit(rows.X) if with_input else None
-        graph = train_graph(self.space_, self.classifiers)
+        found = train_graph(self.space_, self.classifiers)
         features = self._node_features(self.space_.probabilities, rows.X)
-        seed = self._seed()
-        self.net_ = self._new_net(features.shape[1], graph.classifier_features.shape[1], seed)
-        torch_graph = TorchGraph.of(graph, self._tensor(features), self.device)
-        self._train(torch_graph, validation, seed)
-        with torch.no_grad():
-            self.sent_ = self.net_.send(torch_graph)[0]
-
-    def _train(self, graph: TorchGraph, validation: Labelled | None, seed: int) -> None:
-        targets = self._tensor(self.space_.correct.astype(np.float32))
-
-        def loss(net: nn.Module, batch: Batch) -> Tensor:
-            scores = self.net_.train_scores(graph, batch[0])
-            return nn.functional.binary_cross_entropy_with_logits(scores, batch[1])
-
-        self.training_ = train(
-            self.net_,
-            (torch.arange(len(targets), device=self.device), targets),
-            loss=loss,
-            validate=self._validation_loss(graph, validation) if validation else None,
-            epochs=self.epochs if validation else min(self.fixed_epochs, self.epochs),
-            batch_size=self.batch_size,
-            lr=self.lr,
-            patience=self.patience,
-            min_delta=1e-6,
-            halve_after=max(self.patience // 2, 1),
-            seed=seed,
+        self.net_ = self._seeded(lambda: self._new_net(features.shape[1], found.classifier_features.shape[1]))
+        graph = TorchGraph.of(found, self._tensor(features), self.device)
+        self._train(
+            torch.arange(len(rows.y), device=self.device),
+            self._tensor(self.space_.correct.astype(np.float32)),
+            lambda some: self.net_.train_scores(graph, some),
+            self._held_out(graph, validation) if validation else None,
         )
+        with torch.no_grad():
+            self.sent_ = self.net_.send(graph)[0]
 
-    def _validation_loss(self, graph: TorchGraph, rows: Labelled) -> Callable[[], float]:
+    def _held_out(self, graph: TorchGraph, rows: Labelled) -> tuple[Callable[[], Tensor], Tensor]:
         queries = self._queries(rows.logits, rows.X)
         targets = self._tensor(meta_labels(rows.logits, rows.y).astype(np.float32))
+        return lambda: self.net_.query_scores(self.net_.send(graph)[0], *queries), targets
 
-        def validate() -> float:
-            scores = self.net_.query_scores(self.net_.send(graph)[0], *queries)
-            return float(nn.functional.binary_cross_entropy_with_logits(scores, targets))
-
-        return validate
-
-    def _new_net(self, sample_width: int, classifier_width: int, seed: int) -> MetaNet:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return MetaNet(
-                sample_width,
-                classifier_width,
-                self.space_.models,
-                hidden=self.hidden,
-                heads=self.heads,
-                dropout=self.dropout,
-                edge_weights=self.edge_weights,
-                residual=self.residual,
-            ).to(self.device)
+    def _new_net(self, sample_width: int, classifier_width: int) -> MetaNet:
+        return MetaNet(
+            sample_width,
+            classifier_width,
+            self.space_.models,
+            hidden=self.hidden,
+            heads=self.heads,
+            dropout=self.dropout,
+            edge_weights=self.edge_weights,
+            residual=self.residual,
+        ).to(self.device)
 
     # ---- answering -----------------------------------------------------------------------------------------------
 
@@ -192,15 +168,15 @@ class FedDES(CompetenceLearner):
         with torch.no_grad():
             for start in range(0, len(logits), QUERY_ROWS):
                 some = slice(start, start + QUERY_ROWS)
-                queries = self._queries(logits[some], None if X is None else X[some])
+                queries = self._queries(logits[some], None if X is None else some_rows(X, some))
                 scores = self.net_.query_scores(self.sent_, *queries)
                 parts.append(torch.sigmoid(scores.double()).cpu().numpy())
         return np.concatenate(parts)
 
     def explain(self, x: Any) -> Explanation:
         """The neighbours, votes and weights behind the answer for one row (shaped like a row of X, or one row of X)."""
-        row = _one_row(x, self._example)
-        logits, row = self._ask(row)
+        self._check_pool()
+        logits, row = self._ask(_one_row(x, self._example))
         edges = query_edges(self.space_, logits, self.classifiers)
         decision = self._decide(logits, row)
         return explain_row(self, decision, self._mix(decision.trust, logits)[0], logits[0], edges)
@@ -211,7 +187,7 @@ class FedDES(CompetenceLearner):
         return self._tensor(features), Edges.of(edges.samples, self.device), Edges.of(edges.classifiers, self.device)
 
     def _node_features(self, probabilities: Array, X: Any) -> Array:
-        decision = probabilities.reshape(len(probabilities), -1)
+        decision = flat(probabilities)
         if self.input_ is None:
             return decision
         if X is None:
@@ -224,10 +200,10 @@ class FedDES(CompetenceLearner):
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.as_tensor(array, device=self.device)
 
-    def _check_settings(self, X: Any) -> None:
-        for name in ("k", "classifiers", "epochs", "patience", "batch_size", "hidden", "heads", "fixed_epochs"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}: expected at least 1.")
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self._whole_from(1, "k", "classifiers", "heads")
+        self._whole_from(0, "min_positives")
         if self.features not in ("decision", "input", "both"):
             raise ConfigError(f"features={self.features!r}: expected 'decision', 'input' or 'both'.")
         if self.membership not in ("none", "soft"):
@@ -236,21 +212,17 @@ class FedDES(CompetenceLearner):
     # ---- keeping -------------------------------------------------------------------------------------------------
 
     def _fitted_tree(self) -> dict[str, Any]:
-        sent = [*self.sent_.first, *self.sent_.second]
         return {
             **super()._fitted_tree(),
             "input": self.input_.to_tree() if self.input_ else None,
-            "net": {name: value.cpu().numpy() for name, value in self.net_.state_dict().items()},
-            "sent": [value.cpu().numpy() for value in sent],
+            "sent": [value.cpu().numpy() for value in (*self.sent_.first, *self.sent_.second)],
         }
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         super()._restore_tree(tree)
         self.input_ = InputFeatures.from_tree(tree["input"]) if tree["input"] else None
-        weights = {name: torch.as_tensor(value) for name, value in tree["net"].items()}
-        self.net_ = self._new_net(weights["sample_in.weight"].shape[1], weights["classifier_in.weight"].shape[1], 0)
-        self.net_.load_state_dict(weights)
-        self.net_.eval()
+        samples, classifiers = (tree["net"][f"{kind}_in.weight"].shape[1] for kind in ("sample", "classifier"))
+        self.net_ = self._restored(lambda: self._new_net(samples, classifiers), tree)
         sent = [self._tensor(value) for value in tree["sent"]]
         self.sent_ = Sent((sent[0], sent[1]), (sent[2], sent[3]))
 
@@ -271,8 +243,11 @@ class FedDESPaper(FedDES):
 
 def _one_row(x: Any, example: Any) -> Any:
     """``x`` as a batch of one, whether it came as a single row (shaped like a row of fit's X) or as a batch of one."""
-    if isinstance(example, pd.DataFrame) and isinstance(x, pd.Series):
-        x = x.to_frame().T.astype(example.dtypes.to_dict())
+    if isinstance(x, pd.Series):
+        frame = x.to_frame().T
+        x = frame.astype(example.dtypes.to_dict()) if isinstance(example, pd.DataFrame) else frame.infer_objects()
+    elif isinstance(x, Sequences) and np.ndim(x.series) == 2:
+        x = Sequences(x.static[None], x.series[None])
     elif isinstance(example, np.ndarray) and np.ndim(x) == example.ndim - 1:
         x = np.asarray(x)[None]
     if len(x) != 1:

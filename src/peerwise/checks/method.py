@@ -1,0 +1,174 @@
+"""check_method: the contract of a Method, tried on a small federation with awkward sites."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Feature, Rows, Site
+from peerwise.exchange import Exchange, FolderExchange, MemoryExchange
+from peerwise.methods import Method
+from peerwise.parcels import Keep, Parcel, pack, unpack
+from peerwise.run.rounds import RUN, agree, answer, begin, finish, hear, run_method, say
+
+Answers = dict[str, NDArray[np.float64]]
+PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95", b"sklearn.", b"numpy.core.multiarray")
+CLASSES = ("low", "middle", "high")
+
+
+def check_method(method: Method, sites: Callable[[], list[Site]] | None = None) -> None:
+    """Raise an AssertionError that says what is wrong, or return.
+
+    ``sites`` makes the federation anew each time; by default small tables at five sites, among them one that lacks a
+    class, one with a single class, one without validation rows and one with two rows.
+    """
+    make = sites or awkward_sites
+    for check in CHECKS:
+        check(copy.deepcopy(method), make)
+
+
+def awkward_sites(seed: int = 0) -> list[Site]:
+    """Five sites with three overlapping classes of four features, some values missing."""
+    rows: dict[str, tuple[list[int], int]] = {
+        "full": ([0, 1, 2] * 16, 12),
+        "lacks a class": ([0, 1] * 15, 8),
+        "one class": ([2] * 20, 6),
+        "no validation": ([0, 1, 2] * 8, 0),
+        "two rows": ([0, 1], 0),
+    }
+    keep = Keep()
+    return [_site(name, labels, held, seed, keep) for name, (labels, held) in rows.items()]
+
+
+def _site(name: str, labels: list[int], held: int, seed: int, keep: Keep) -> Site:
+    rng = np.random.default_rng([seed, len(labels), held])
+    y = np.array(labels)
+    X = rng.normal(size=(len(y), 4)).astype(np.float32)
+    X[:, 0] += 2 * y
+    X[rng.random(X.shape) < 0.05] = np.nan
+    every = Rows(X, y)
+    cut = len(y) - held
+    test = np.arange(min(9, len(y)))
+    return Site(
+        name=name,
+        kind="table",
+        classes=CLASSES,
+        train=every.take(slice(0, cut)),
+        val=every.take(slice(cut, len(y))),
+        test=Rows(X[test] + np.float32(0.01), y[test]),
+        features=tuple(Feature(f"f{i}") for i in range(4)),
+        # Not in alphabetical order, so that a method which relies on the order of a mapping is found out.
+        recipes=("logistic", "forest"),
+        seed=seed,
+        keep=keep,
+    )
+
+
+def _run(method: Method, sites: list[Site], exchange: Exchange | None = None) -> Answers:
+    run_method(method, sites, exchange)
+    return {site.name: answer(method, site, site.test.X) for site in sites}
+
+
+def _same(one: Answers, two: Answers) -> bool:
+    return all(np.array_equal(one[name], two[name]) for name in one)
+
+
+def _answers_everywhere(method: Method, make: Callable[[], list[Site]]) -> None:
+    for name, found in _run(method, make()).items():
+        assert np.allclose(found.sum(axis=1), 1, atol=1e-5), f"answers at site {name!r} do not sum to one."
+        assert (found >= 0).all(), f"answers at site {name!r} hold negative probabilities."
+
+
+def _keeps_its_settings(method: Method, make: Callable[[], list[Site]]) -> None:
+    before = {name: repr(value) for name, value in vars(method).items()}
+    _run(method, make())
+    after = {name: repr(value) for name, value in vars(method).items()}
+    assert before == after, (
+        f"running changed the method itself: {before} became {after}. Learned things go to site.state."
+    )
+
+
+def _repeats(method: Method, make: Callable[[], list[Site]]) -> None:
+    assert _same(_run(method, make()), _run(method, make())), "the same seed gives other answers the second time."
+
+
+def _memory_and_folder_agree(method: Method, make: Callable[[], list[Site]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        through_folder = _run(method, make(), FolderExchange(folder))
+    assert _same(_run(method, make(), MemoryExchange()), through_folder), (
+        "memory and folder exchange give other answers."
+    )
+
+
+def _survives_restarts(method: Method, make: Callable[[], list[Site]]) -> None:
+    """State goes through bytes after every step, as at a peer that is restarted between any two messages."""
+    sites, exchange, memory = make(), MemoryExchange(), {}
+    fresh = copy.deepcopy(method)
+    for site in sites:
+        begin(method, site)
+    for round in range(method.rounds):
+        sites = [_restarted(site) for site in sites]
+        for site in sites:
+            say(method, site, round, exchange)
+        told, memory = agree(fresh, round, exchange, memory, sites[0].seed)
+        sites = [_restarted(site) for site in sites]
+        for site in sites:
+            hear(fresh, site, round, told)
+    sites = [_restarted(site) for site in sites]
+    for site in sites:
+        finish(site)
+    found = {site.name: answer(fresh, site, site.test.X) for site in sites}
+    assert _same(found, _run(method, make())), "a restart between two steps changes the answers: is all in site.state?"
+
+
+def _restarted(site: Site) -> Site:
+    return replace(site, state=unpack(*pack(site.state)))
+
+
+def _sends_what_it_counts(method: Method, make: Callable[[], list[Site]]) -> None:
+    posted = _Scales()
+    sites = make()
+    run_method(method, sites, posted)
+    for site in sites:
+        counted, seen = site.state[RUN]["sent"], posted.seen.get(site.name, 0)
+        assert counted == seen, f"site {site.name!r} counts {counted} bytes sent, {seen} were posted."
+    for blob in posted.blobs:
+        assert not any(blob.startswith(PICKLE[i]) for i in range(4)), "a parcel holds a pickle."
+        assert not any(mark in blob for mark in PICKLE[4:]), "a parcel names Python modules: is it a pickle?"
+
+
+class _Scales(MemoryExchange):
+    """Weighs what passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, int] = {}
+        self.blobs: list[bytes] = []
+
+    def post(self, round: int, site: str, parcel: Parcel) -> None:
+        manifest, blobs = parcel.encode()
+        self.seen[site] = self.seen.get(site, 0) + len(manifest) + sum(map(len, blobs.values()))
+        self.blobs += [manifest, *blobs.values()]
+        super().post(round, site, parcel)
+
+
+def _goes_on_without_a_site(method: Method, make: Callable[[], list[Site]]) -> None:
+    found: dict[str, Any] = _run(method, make()[1:])
+    assert len(found) == len(make()) - 1
+
+
+CHECKS: tuple[Callable[[Method, Callable[[], list[Site]]], None], ...] = (
+    _answers_everywhere,
+    _keeps_its_settings,
+    _repeats,
+    _memory_and_folder_agree,
+    _survives_restarts,
+    _sends_what_it_counts,
+    _goes_on_without_a_site,
+)

@@ -1,0 +1,120 @@
+"""Our own learners and methods pass the kit, and the kit catches those that should not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peerwise import (
+    BestSingle,
+    Centralised,
+    DecisionMLP,
+    FedDES,
+    GlobalEnsemble,
+    Local,
+    Method,
+    NeighbourhoodAccuracy,
+    OneShot,
+    OwnOnly,
+    Parcel,
+    UniformAverage,
+)
+from peerwise.checks import check_method, check_trust_learner
+from peerwise.trust import FedDESPaper
+
+SMALL = {"epochs": 3, "hidden": 8, "random_state": 0}
+LEARNERS = [
+    OwnOnly(),
+    BestSingle(),
+    UniformAverage(),
+    UniformAverage(vote="hard"),
+    NeighbourhoodAccuracy(),
+    NeighbourhoodAccuracy(calibrate=False, vote="soft"),
+    DecisionMLP(**SMALL),
+    FedDES(**SMALL, heads=2),
+    FedDES(**SMALL, heads=2, features="both", vote="soft", membership="soft", edge_weights=False, residual=False),
+    FedDESPaper(random_state=0),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: repr(learner)[:60])
+def test_our_trust_learners_pass_the_kit(learner: Any) -> None:
+    check_trust_learner(learner)
+
+
+METHODS = [
+    Local(),
+    GlobalEnsemble(folds=2),
+    Centralised(),
+    OneShot(FedDES(**SMALL, heads=2), folds=2),
+    OneShot(BestSingle(), folds=2),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_our_methods_pass_the_kit(method: Method) -> None:
+    check_method(method)
+
+
+class Forgetful(Local):
+    """Remembers its models on itself instead of in the site's state."""
+
+    def share(self, site: Any, round: int) -> Parcel:
+        super().share(site, round)
+        self.models = site.state.pop("models")
+        return Parcel()
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return np.full((len(X), len(site.classes)), 1 / len(site.classes))
+
+
+class Restless(Local):
+    """Answers by chance that no seed governs."""
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return np.random.default_rng().dirichlet(np.ones(len(site.classes)), len(X))
+
+
+class Improper(Local):
+    """Answers that are no probabilities."""
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return 2 * super().predict_proba(site, X)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [(Forgetful(), "changed the method itself"), (Restless(), "same seed"), (Improper(), "do not sum to one")],
+    ids=["keeps state on itself", "ignores the seed", "no probabilities"],
+)
+def test_the_kit_catches_a_method_that(method: Method, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_method(method)
+
+
+class Crowd(UniformAverage):
+    """Weighs models by the mean of the batch: answers depend on the company."""
+
+    def _decide(self, logits: Any, X: Any) -> Any:
+        decision = super()._decide(logits, X)
+        weights = np.exp(logits.mean(axis=(0, 2)))
+        return type(decision)(np.tile(weights / weights.sum(), (len(logits), 1)), None, decision.fallback)
+
+
+class Trusting(UniformAverage):
+    """Takes any label."""
+
+    def fit_outputs(self, outputs: Any, y: Any, X: Any = None, validation: Any = None, kind: str = "logits") -> Any:
+        return super().fit_outputs(outputs, np.clip(y, 0, np.shape(outputs)[-1] - 1), X, validation, kind)
+
+
+@pytest.mark.parametrize(
+    ("learner", "said"),
+    [(Crowd(), "share its batch|not an error"), (Trusting(), "negative labels were accepted")],
+    ids=["listens to other queries", "takes any label"],
+)
+def test_the_kit_catches_a_learner_that(learner: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_trust_learner(learner)

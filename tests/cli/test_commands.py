@@ -1,0 +1,234 @@
+"""The command line within this process: what is printed where, and what is refused with exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerwise.cli import main
+from peerwise.data import DATASETS, PARTITIONS
+from peerwise.methods import method_names
+from peerwise.models import ZOO
+
+TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--seeds", "1", "--folds", "2"]
+KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def no_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def refused(capsys: Capture, *arguments: str) -> str:
+    """One sentence on standard error, nothing on standard output, exit code 2."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("peerwise: ")
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_list_names_everything_there_is(capsys: Capture, what: str) -> None:
+    assert main(["list", what]) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in KNOWN[what])
+    assert main(["list", what, "--format", "json"]) == 0
+    entries = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    assert [entry["name"] for entry in entries] == sorted(KNOWN[what])
+    assert all(entry["about"] for entry in entries)
+
+
+def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
+    main(["list", "methods", "--format", "json"])
+    entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert entries["feddes"]["parameters"]["k"] == 5
+    assert entries["local"]["parameters"] == {}
+    main(["list", "partitions", "--format", "json"])
+    entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert set(entries["exdir"]["parameters"]) == {"classes_per_site", "alpha", "min_rows"}
+
+
+def test_simulate_prints_the_tables_and_where_the_results_are(capsys: Capture) -> None:
+    assert main(["simulate", *TINY, "--methods", "local,best_single", "--out", "here"]) == 0
+    out, err = capsys.readouterr()
+    assert "win/tie/loss %" in out
+    assert "results: here/results.parquet" in out
+    assert "seed 0, best_single: 3 sites" in err
+    assert len(pd.read_parquet("here/results.parquet")) == 6
+
+
+def test_without_out_the_folder_is_named_after_data_set_and_federation(capsys: Capture) -> None:
+    assert main(["simulate", *TINY, "--methods", "local"]) == 0
+    assert main(["simulate", *TINY, "--methods", "local", "--public", "10"]) == 0
+    assert len([path for path in Path("runs").iterdir() if path.name.startswith("digits-")]) == 2
+
+
+def test_json_alone_is_on_standard_output(capsys: Capture) -> None:
+    arguments = [
+        "--methods",
+        "local,neighbourhood",
+        "--set",
+        "neighbourhood.k=3",
+        "--format",
+        "json",
+        "-q",
+        "--out",
+        "x",
+    ]
+    assert main(["simulate", *TINY, *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found = json.loads(out, parse_constant=no_constant)
+    assert found["experiment"]["method"] == {"neighbourhood": {"k": 3}}
+    assert found["summary"][0]["method"] == "local"
+    assert found["summary"][0]["ess"] is None
+    assert len(found["sites"]) == 6
+    assert found["folder"] == "x"
+
+
+def test_class_names_reach_json_as_they_are(capsys: Capture) -> None:
+    """Names that a terminal library would take for markup or pictures."""
+    rng = np.random.default_rng(0)
+    target = np.array([":heart:", "[red]", "Zürich"])[np.arange(90) % 3]
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=90), "b": rng.normal(size=90), "target": target, "place": [":cat:"] * 90}
+    )
+    frame.loc[45:, "place"] = "[bold]b[/bold]"
+    frame.to_csv("rows.csv", index=False)
+    settings = ["--set", "options.target=target", "--set", "options.site=place", "--models", "logistic", "--seeds", "1"]
+    assert main(["simulate", "rows.csv", *settings, "--methods", "local", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {line["site"] for line in found["sites"]} == {":cat:", "[bold]b[/bold]"}
+
+
+def test_a_grid_gives_a_folder_and_a_table_for_each_point(capsys: Capture) -> None:
+    Path("trial.toml").write_text(
+        'dataset = "digits"\nrows = 300\nsites = 3\nmodels = ["logistic"]\nseeds = 1\nmethods = ["local"]\n'
+        'partition = "dirichlet"\n[grid]\n"partition_settings.alpha" = [1, 10]\n'
+    )
+    assert main(["simulate", "trial.toml", "--out", "both"]) == 0
+    out = capsys.readouterr().out
+    for name in ("trial-alpha1", "trial-alpha10"):
+        assert f"{name}\n" in out
+        assert Path("both", name, "results.parquet").is_file()
+    assert main(["simulate", "trial.toml", "--out", "both", "--format", "json", "-q"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_partition_flags_reach_the_partition(capsys: Capture) -> None:
+    flags = ["--partition", "exdir", "--classes-per-site", "4", "--alpha", "2", "--min-rows", "5"]
+    assert main(["simulate", *TINY, *flags, "--methods", "local", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["experiment"]
+    assert found["partition_settings"] == {"classes_per_site": 4, "alpha": 2, "min_rows": 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate"], "no data set: name one"),
+        (["simulate", "digts"], "unknown data set 'digts': did you mean 'digits'?"),
+        (["simulate", "digits", "--split", "x.npz"], "both a data set"),
+        (["simulate", *TINY, "--methods", "fedes"], "unknown method 'fedes': did you mean 'feddes'?"),
+        (["simulate", *TINY, "--methods", ","], "methods is empty"),
+        (["simulate", "digits", "--models", "forrest"], "did you mean 'forest'?"),
+        (["simulate", "digits", "--models", "lenet"], "'lenet' takes image rows"),
+        (["simulate", *TINY, "--alpha", "1"], "without a partition: name one"),
+        (["simulate", *TINY, "--partition", "dirichlet", "--alpha", "x"], "alpha is 'x': expected a finite number"),
+        (["simulate", *TINY, "--partition", "dirichlet", "--alpha", "NaN"], "alpha is nan: expected a finite number"),
+        (["simulate", *TINY, "--partition", "disjoint", "--alpha", "1"], "unknown parameter 'alpha'"),
+        (["simulate", *TINY, "--set", "nonsense"], "expected KEY=VALUE"),
+        (["simulate", *TINY, "--set", "=3"], "expected KEY=VALUE"),
+        (["simulate", *TINY, "--set", "nonsense=3"], "unknown method or experiment key 'nonsense'"),
+        (["simulate", *TINY, "--set", "fedes.k=3"], "did you mean 'feddes'?"),
+        (["simulate", *TINY, "--set", "feddes.k=three"], "method.feddes.k is 'three': expected a whole number"),
+        (["simulate", *TINY, "--methods", "local", "--set", "feddes.k=3"], "add 'feddes' to methods"),
+        (["simulate", *TINY, "--set", "options.target=x"], "digits: unknown option 'target'"),
+        (["simulate", *TINY, "--seeds", "0"], "seeds is 0: expected a whole number of at least 1"),
+        (["simulate", *TINY, "--workers", "0"], "workers is 0"),
+        (["simulate", *TINY, "--device", "abacus"], "device is 'abacus'"),
+        (["simulate", *TINY, "--public", "300"], "public=300"),
+        (["simulate", *TINY, "--out", "file"], "file is a file: expected a folder"),
+        (["simulate", "--split", "lost.npz"], "lost.npz is not there"),
+        (["simulate", "--split", "cut.npz"], "cut.npz"),
+        (["simulate", "lost.csv"], "lost.csv is not there"),
+        (["simulate", "rows.csv"], "say which target"),
+        (["simulate", "lost.toml"], "lost.toml is not there"),
+        (["simulate", "wrong.toml"], "wrong.toml: unknown experiment key 'sede': did you mean 'seeds'?"),
+        (["simulate", "right.toml", "--seeds", "2"], "seeds cannot be given beside it"),
+        (["simulate", "heart_disease", "--partition", "vertical", "--sites", "3"], "come with stacking"),
+        (["demo", "--seeds", "0"], "seeds is 0"),
+        (["demo", "--out", "file"], "file is a file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_input_is_one_sentence_and_exit_code_2(capsys: Capture, arguments: list[str], message: str) -> None:
+    Path("file").write_text("mine")
+    Path("rows.csv").write_text("a,b\n1,2\n3,4\n")
+    Path("wrong.toml").write_text("seeds = 3\nsede = 4\n")
+    Path("right.toml").write_text('dataset = "digits"\n')
+    np.savez("whole.npz", x=np.zeros((50, 3)), y=np.zeros(50), client=np.zeros(50), split=np.zeros(50))
+    Path("cut.npz").write_bytes(Path("whole.npz").read_bytes()[:500])
+    before = sorted(path.name for path in Path().iterdir())
+    assert message in refused(capsys, *arguments)
+    assert sorted(path.name for path in Path().iterdir()) == before, "nothing was begun"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["simulat"],
+        ["list"],
+        ["list", "cats"],
+        ["simulate", "digits", "--sites", "x"],
+        ["simulate", "digits", "--assign", "some"],
+        ["list", "models", "--format", "xml"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_arguments_exit_with_2_and_the_usage(capsys: Capture, arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert "usage: peerwise" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["simulate", "list", "demo"])
+def test_the_help_of_every_verb_shows_an_example(capsys: Capture, verb: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([verb, "--help"])
+    assert stopped.value.code == 0
+    assert f"peerwise {verb} " in capsys.readouterr().out.split("example", 1)[1]
+
+
+def test_help_tells_the_exit_codes(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_demo_prints_a_table_an_explained_case_and_where_the_results_are(capsys: Capture) -> None:
+    assert main(["demo", "--seeds", "1", "--workers", "1", "--out", "demo", "-q"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    for method in ("local", "global_ensemble", "best_single", "feddes"):
+        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == 3
+    assert "One answer opened" in out
+    assert "(own)" in out
+    assert "nearest known cases" in out
+    assert "results: demo/results.parquet   settings: demo/config.toml" in out
+    assert len(pd.read_parquet("demo/results.parquet")) == 16

@@ -1,0 +1,49 @@
+"""The examples on our pages run as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_readme_example_runs(block: int, capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks("README.md")
+    assert len(blocks) == 3
+    exec(compile(blocks[block], f"README.md example {block + 1}", "exec"), {})
+    assert capsys.readouterr().out.strip()
+    assert not list(tmp_path.iterdir()), "an example left files behind"
+
+
+def test_tutorial_runs_from_top_to_bottom() -> None:
+    shared: dict[str, Any] = {}
+    for number, block in enumerate(python_blocks("docs/your-method.md")):
+        exec(compile(block, f"docs/your-method.md block {number + 1}", "exec"), shared)
+    assert "SharedMeans" in shared
+
+
+def test_tutorial_method_is_about_forty_lines() -> None:
+    first = python_blocks("docs/your-method.md")[0]
+    code = [line for line in first.splitlines() if line.strip()]
+    assert len(code) <= 40
+
+
+def test_readme_fits_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/your-method.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
+        if not target.startswith("http"):
+            assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"

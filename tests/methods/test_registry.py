@@ -1,0 +1,123 @@
+"""Methods by name: those of this package and of anybody's, with their parameters checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any, Literal
+
+import pytest
+
+from peerwise.errors import ConfigError
+from peerwise.methods import (
+    Centralised,
+    GlobalEnsemble,
+    Local,
+    Method,
+    OneShot,
+    describe,
+    make_method,
+    method_class,
+    method_names,
+    method_parameters,
+    registry,
+)
+from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy
+
+SHIPPED = {
+    "local": Local,
+    "global_ensemble": GlobalEnsemble,
+    "centralised": Centralised,
+    "feddes": FedDES,
+    "feddes_paper": FedDESPaper,
+    "best_single": BestSingle,
+    "neighbourhood": NeighbourhoodAccuracy,
+    "decision_mlp": DecisionMLP,
+}
+
+
+class Stranger(Method):
+    """A method of somebody else's package.
+
+    Its second line is not its description.
+    """
+
+    def __init__(self, rounds: int = 7, mu: float = 0.1, mode: Literal["mean", "median"] = "mean") -> None:
+        self.rounds, self.mu, self.mode = rounds, mu, mode
+
+
+@pytest.fixture
+def with_stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    entry = EntryPoint("stranger", f"{__name__}:Stranger", registry.GROUP)
+    known = EntryPoints([*registry.entry_points(group=registry.GROUP), entry])
+    monkeypatch.setattr(registry, "entry_points", lambda group: known)
+    method_names.cache_clear()
+    yield
+    method_names.cache_clear()
+
+
+def test_the_installed_package_offers_these_methods() -> None:
+    assert set(SHIPPED) <= set(method_names())
+    assert {name: method_class(name) for name in SHIPPED} == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_method_can_be_made_and_describes_itself(name: str) -> None:
+    method = make_method(name, {}, folds=4, epochs=2)
+    assert isinstance(method, Method)
+    assert (method.folds, method.epochs) == (4, 2)  # type: ignore[attr-defined]
+    assert len(describe(name)) > 20
+
+
+def test_parameters_are_those_of_the_constructor_without_what_the_run_gives() -> None:
+    assert method_parameters("local") == {}
+    assert method_parameters("global_ensemble") == {"vote": "soft"}
+    feddes = method_parameters("feddes")
+    assert feddes["k"] == 5
+    assert feddes["epochs"] == 300
+    assert not {"pool", "own", "device"} & set(feddes)
+
+
+def test_settings_reach_the_learner_and_base_training_is_the_runs() -> None:
+    method = make_method("feddes", {"k": 7, "epochs": 9}, folds=3, epochs=2)
+    assert isinstance(method, OneShot)
+    assert (method.learner.k, method.learner.epochs, method.epochs) == (7, 9, 2)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("fedes", {}, r"unknown method 'fedes': did you mean 'feddes'\? Choices: .*local"),
+        ("feddes", {"kk": 3}, r"method.feddes: unknown parameter 'kk': did you mean 'k'\?.*hidden"),
+        ("local", {"k": 3}, r"method.local: unknown parameter 'k': there are none"),
+        ("local", {"folds": 3}, r"method.local: unknown parameter 'folds'"),
+        ("feddes", {"pool": None}, "unknown parameter 'pool'"),
+        ("feddes", {"k": "many"}, r"method.feddes.k is 'many': expected a whole number"),
+        ("feddes", {"k": True}, r"method.feddes.k is True: expected a whole number"),
+        ("feddes", {"k": 2.5}, r"method.feddes.k is 2.5: expected a whole number"),
+        ("feddes", {"lr": "fast"}, r"method.feddes.lr is 'fast': expected a finite number"),
+        ("feddes", {"lr": float("nan")}, r"method.feddes.lr is nan: expected a finite number"),
+        ("feddes", {"vote": "loud"}, r"method.feddes.vote is 'loud': expected 'hard' or 'soft'"),
+        ("feddes", {"calibrate": 1}, r"method.feddes.calibrate is 1: expected true or false"),
+        ("feddes", 5, r"method.feddes is 5: expected a table of parameters"),
+    ],
+)
+def test_wrong_names_and_values_are_refused_with_the_choices(name: str, settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_method(name, settings, folds=5, epochs=None)
+
+
+def test_whole_numbers_pass_for_numbers_and_nothing_where_nothing_is_allowed() -> None:
+    method = make_method("feddes", {"lr": 1, "random_state": None}, folds=5, epochs=None)
+    assert method.learner.lr == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("with_stranger")
+def test_a_method_of_another_package_is_found_with_its_parameters() -> None:
+    assert "stranger" in method_names()
+    assert method_parameters("stranger") == {"rounds": 7, "mu": 0.1, "mode": "mean"}
+    assert describe("stranger") == "A method of somebody else's package."
+    method = make_method("stranger", {"rounds": 2, "mode": "median"}, folds=5, epochs=1)
+    assert (method.rounds, method.mode) == (2, "median")  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="'mean' or 'median'"):
+        make_method("stranger", {"mode": "max"}, folds=5, epochs=1)

@@ -1,0 +1,66 @@
+"""The rules of the house, as tests: imports go one way, public names stay, files stay short, nothing unpickles."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import peerwise
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "peerwise").rglob("*.py"))
+
+
+def test_imports_go_one_way() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    found = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+def test_public_names_stay() -> None:
+    fixed = {"FedDES", "Pool", "wrap", "simulate", "Method", "Site", "Parcel", "OneShot", "Local", "GlobalEnsemble"}
+    fixed |= {"Centralised", "OwnOnly", "BestSingle", "UniformAverage", "NeighbourhoodAccuracy", "DecisionMLP"}
+    fixed |= {
+        "Dataset",
+        "Experiment",
+        "PeerwiseError",
+        "Rows",
+        "Run",
+        "TrustLearner",
+        "load",
+        "make_sites",
+        "summarise",
+    }
+    assert set(peerwise.__all__) == fixed | {"__version__"}
+
+
+def test_files_and_functions_stay_short() -> None:
+    lengths = {path.name: len(path.read_text().splitlines()) for path in SOURCES}
+    assert max(lengths.values()) <= 400, max(lengths, key=lambda name: lengths[name])
+    assert statistics.median(lengths.values()) <= 150
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+                assert length <= 60, f"{path.name}: {node.name} has {length} lines"
+
+
+def test_nothing_unpickles() -> None:
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in {"pickle.load", "pickle.loads", "joblib.load", "torch.load"}, path.name
+                if called == "np.load":
+                    assert "allow_pickle=True" not in ast.unparse(node), path.name
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert "pickle" not in ast.unparse(node), path.name
+
+
+def test_the_shipped_data_carry_their_licence() -> None:
+    text = (ROOT / "src/peerwise/data/heart_disease/ATTRIBUTION.txt").read_text()
+    assert "CC BY 4.0" in text
+    assert "Janosi" in text

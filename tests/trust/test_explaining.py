@@ -1,0 +1,100 @@
+"""One answer opened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from trust_cases import TINY_GRAPH, iris, iris_models, outputs
+
+from peerwise import FedDES
+from peerwise.errors import DataError, PoolError
+from peerwise.trust.explanation import SHOWN, Explanation, ModelSay
+
+X, Y = iris()
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return FedDES(iris_models(), own=["bayes"], **{**TINY_GRAPH, "fixed_epochs": 15, "epochs": 15}).fit(X, Y)
+
+
+@pytest.mark.parametrize("row", [0, 1, 50, 149])
+def test_an_explanation_is_the_answer_it_explains(learner, row):
+    told = learner.explain(X[row])
+    assert told.answer == learner.predict(X[[row]])[0]
+    assert list(told.probabilities.values()) == pytest.approx(learner.predict_proba(X[[row]])[0], abs=1e-6)
+    trust = dict(zip(learner.model_names_, learner.trust(X[[row]])[0], strict=True))
+    competence = dict(zip(learner.model_names_, learner.competence(X[[row]])[0], strict=True))
+    assert {say.name: say.trust for say in told.models} == pytest.approx(trust, abs=1e-6)
+    assert {say.name: say.competence for say in told.models} == pytest.approx(competence, abs=1e-6)
+    assert sum(say.trust for say in told.models) == pytest.approx(1)
+    assert [say.trust for say in told.models] == sorted((say.trust for say in told.models), reverse=True)
+
+
+def test_neighbours_are_train_rows_with_their_labels_and_weights(learner):
+    told = learner.explain(X[3])
+    assert sum(case.weight for case in told.neighbours) == pytest.approx(1, abs=1e-5)
+    assert [case.label for case in told.neighbours] == [Y[case.row] for case in told.neighbours]
+    assert len({case.row for case in told.neighbours}) == len(told.neighbours) == 15
+    weights = [case.weight for case in told.neighbours]
+    assert weights == sorted(weights, reverse=True)
+    assert any(case.row == 3 and case.distance == 0 for case in told.neighbours)
+    for say in told.models:
+        column = learner.model_names_.index(say.name)
+        assert say.right_nearby == sum(learner.space_.correct[case.row, column] for case in told.neighbours)
+        assert say.of_nearby == 15
+
+
+def test_each_model_says_what_it_answers_and_own_models_are_marked(learner):
+    models = iris_models()
+    told = learner.explain(X[60])
+    assert {say.name: say.answer for say in told.models} == {n: m.predict(X[[60]])[0] for n, m in models.items()}
+    assert [say.name for say in told.models if say.own] == ["bayes"]
+    assert "bayes (own)" in str(told)
+
+
+def test_a_row_may_come_alone_or_as_a_batch_of_one(learner):
+    assert learner.explain(X[5]) == learner.explain(X[5:6])
+    assert learner.explain(X[5].tolist()).answer == learner.explain(X[5]).answer
+
+
+def test_the_text_names_answer_models_and_cases(learner):
+    told = learner.explain(X[0])
+    text = str(told)
+    assert text.startswith(f"answer: {told.answer} (p = ")
+    assert "of 3 models ha" in text
+    for say in told.models:
+        assert say.name in text
+    assert f"row {told.neighbours[0].row} ({told.neighbours[0].label}" in text
+
+
+def test_a_fallback_is_told_and_a_long_pool_is_cut():
+    says = tuple(ModelSay(f"m{i}", False, "a", 0.5, 0.1, 0.1, 0, 5) for i in range(10))
+    text = str(Explanation("a", {"a": 0.6, "b": 0.4}, True, says, ()))
+    assert "all vote alike" in text
+    assert f"... and {10 - SHOWN} more models" in text
+
+
+def test_a_very_flat_calibration_does_not_change_what_a_model_says():
+    rng = np.random.default_rng(0)
+    wrong = rng.normal(0, 1e-3, (30, 4))
+
+    def model(rows):
+        return np.exp(wrong[: len(rows)]) / np.exp(wrong[: len(rows)]).sum(axis=1, keepdims=True)
+
+    from peerwise import wrap
+
+    labels = np.argmin(wrong, axis=1)  # always wrong: the temperature runs to its bound
+    learner = FedDES([wrap(model, name="flat", classes=range(4))], **TINY_GRAPH).fit(np.zeros((30, 1)), labels)
+    assert learner.explain(np.zeros(1)).models[0].answer == wrong[0].argmax()
+
+
+def test_what_cannot_be_explained_is_refused(learner):
+    with pytest.raises(DataError, match="one row, got 2"):
+        learner.explain(X[:2])
+    with pytest.raises(NotFittedError):
+        FedDES().explain(X[0])
+    logits, y, _ = outputs(0, 20)
+    with pytest.raises(PoolError, match="without a pool"):
+        FedDES(**TINY_GRAPH).fit_outputs(logits, y).explain(X[0])
