@@ -121,3 +121,8 @@ def test_a_method_of_another_package_is_found_with_its_parameters() -> None:
     assert (method.rounds, method.mode) == (2, "median")  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="'mean' or 'median'"):
         make_method("stranger", {"mode": "max"}, folds=5, epochs=1)
+
+
+def test_a_learner_setting_out_of_range_is_refused_before_any_training() -> None:
+    with pytest.raises(ConfigError, match="k=0: expected a whole number, at least 1"):
+        make_method("feddes", {"k": 0}, folds=5, epochs=None)

@@ -108,7 +108,8 @@ def _memory_and_folder_agree(method: Method, make: Callable[[], list[Site]]) -> 
 
 def _survives_restarts(method: Method, make: Callable[[], list[Site]]) -> None:
     """State goes through bytes after every step, as at a peer that is restarted between any two messages."""
-    sites, exchange, memory = make(), MemoryExchange(), {}
+    sites, exchange = make(), MemoryExchange()
+    memory: dict[str, Any] = {}
     fresh = copy.deepcopy(method)
     for site in sites:
         begin(method, site)

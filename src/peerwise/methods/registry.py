@@ -50,7 +50,9 @@ def make_method(name: str, settings: Mapping[str, Any], *, folds: int, epochs: i
     kind = method_class(name)
     check_settings(settings, hints_of(kind, method_parameters(name)), f"method.{name}")
     if issubclass(kind, TrustLearner):
-        return OneShot(kind(**settings), folds=folds, epochs=epochs)
+        learner = kind(**settings)
+        learner.check_settings()  # now rather than after the base models were trained
+        return OneShot(learner, folds=folds, epochs=epochs)
     pool: dict[str, Any] = {"folds": folds, "epochs": epochs}
     accepted = inspect.signature(kind).parameters
     method: Method = kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})

@@ -76,6 +76,8 @@ def simulate(
 def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
     """The sites of one seed: rows drawn, shared out and split; ``site.index`` counts the rows of ``data``."""
     drawn = np.arange(len(data))
+    if experiment.rows is not None and experiment.rows > len(data):
+        raise ConfigError(f"rows is {experiment.rows}: data set {data.name!r} has only {len(data)}. Leave it out.")
     if experiment.rows is not None and experiment.rows < len(data):
         rng = np.random.default_rng(derived_seed(seed, "rows"))
         drawn = np.sort(rng.choice(len(data), experiment.rows, replace=False))

@@ -72,7 +72,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whenever the own models were trained on the same rows. ``validation``: (X, y) for early stopping.
         """
         held_out, X = _validation_rows(validation, "(X, y)", 2), _rows_of(X)
-        self._check_settings()
+        self.check_settings()
         if self.pool is None:
             if own_outputs is not None:
                 raise PoolError(f"own_outputs were given without a pool: pass {type(self).__name__}(pool, own=[...]).")
@@ -104,7 +104,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``validation``: (outputs, y) or (outputs, y, X). Own models' columns are expected out of fold.
         """
         held_out = _validation_rows(validation, "(outputs, y) or (outputs, y, X)", 3)
-        self._check_settings()
+        self.check_settings()
         logits = as_logits(outputs, kind)
         models, classes = logits.shape[1:]
         self._prepare([f"model-{m}" for m in range(models)], self.own)
@@ -200,7 +200,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- checks --------------------------------------------------------------------------------------------------
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
         """Refuse settings that cannot work, by name."""
         if self.vote not in ("hard", "soft"):
             raise ConfigError(f"vote={self.vote!r}: expected 'hard' or 'soft'.")

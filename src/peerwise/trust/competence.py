@@ -66,8 +66,8 @@ class NeighbourhoodAccuracy(CompetenceLearner):
         self.k = k
         self.calibrate = calibrate
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         self._whole_from(1, "k")
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:

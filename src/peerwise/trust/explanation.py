@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from peerwise.trust.competence import CompetenceLearner
 
 SHOWN = 6
+NEARBY = 7  # the heaviest neighbours, on which a reader is told how often each model was right
 
 
 @dataclass(frozen=True)
 class ModelSay:
-    """One model's part in an answer."""
+    """One model's part in an answer; ``right_nearby`` counts the heaviest neighbours that it answers rightly."""
 
     name: str
     own: bool
@@ -64,7 +65,7 @@ class Explanation:
         if len(self.models) > SHOWN:
             lines.append(f"... and {len(self.models) - SHOWN} more models")
         lines.append("")
-        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in self.neighbours[:SHOWN])
+        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in self.neighbours[:NEARBY])
         lines.append(f"nearest known cases (label, weight): {cases}")
         return "\n".join(lines)
 
@@ -81,7 +82,7 @@ def explain_row(
     index, weight, distance = edges.near.index[0], edges.near.weight[0], edges.near.distance[0]
     there = np.flatnonzero(index >= 0)
     there = there[np.argsort(-weight[there], kind="stable")]
-    right = learner.space_.correct[index[there]].sum(axis=0)
+    right = learner.space_.correct[index[there[:NEARBY]]].sum(axis=0)
     votes = learner.space_.project(logits[None])[0]
     competence = decision.competence[0] if decision.competence is not None else decision.trust[0]
     says = [
@@ -93,7 +94,7 @@ def explain_row(
             competence=float(competence[m]),
             trust=float(decision.trust[0, m]),
             right_nearby=int(right[m]),
-            of_nearby=len(there),
+            of_nearby=len(there[:NEARBY]),
         )
         for m, name in enumerate(learner.model_names_)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -113,10 +113,10 @@ class FedDES(TrainedCompetence):
         self.device = device
         self.random_state = random_state
 
-    @classmethod
-    def paper(cls, pool: Any = None, **changes: Any) -> Self:
+    @staticmethod
+    def paper(pool: Any = None, **changes: Any) -> FedDES:
         """Exactly the published settings, with the site's raw inputs as sample features where they are given."""
-        return cls(pool, **{**PUBLISHED, **changes})
+        return FedDES(pool, **{**PUBLISHED, **changes})
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -200,8 +200,8 @@ class FedDES(TrainedCompetence):
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.as_tensor(array, device=self.device)
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         self._whole_from(1, "k", "classifiers", "heads")
         self._whole_from(0, "min_positives")
         if self.features not in ("decision", "input", "both"):

@@ -64,8 +64,8 @@ class TrainedCompetence(CompetenceLearner):
         self.seed_ = self._seed()
         return _made(make, self.seed_)
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
+    def check_settings(self) -> None:
+        super().check_settings()
         self._whole_from(1, "hidden", "epochs", "patience", "fixed_epochs", "batch_size")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout={self.dropout!r}: expected a number from 0 to below 1.")
