@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from peerwise.errors import ConfigError
@@ -44,6 +45,9 @@ class Stranger(Method):
 
     def __init__(self, rounds: int = 7, mu: float = 0.1, mode: Literal["mean", "median"] = "mean") -> None:
         self.rounds, self.mu, self.mode = rounds, mu, mode
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return np.full((len(X), len(site.classes)), 1 / len(site.classes))
 
 
 @pytest.fixture

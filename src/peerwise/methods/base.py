@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ Inbox = Mapping[str, Parcel]
 Memory = dict[str, Any]
 
 
-class Method:
+class Method(ABC):
     """Hyper-parameters live on self and never change; everything learned lives in ``site.state``.
 
     For each round a runtime calls ``share`` at every site, ``combine`` once (or at every peer: it is pure), then
@@ -41,9 +42,9 @@ class Method:
     def absorb(self, site: Site, round: int, inbox: Any) -> None:
         """Learn from what was said: the result of ``combine``, by default the parcels by site name."""
 
+    @abstractmethod
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         """Class probabilities ``(n, classes)`` in the order of ``site.classes``."""
-        raise NotImplementedError
 
     def details(self, site: Site, X: Inputs) -> dict[str, NDArray[Any]]:
         """What else is known of these answers, for the tables: trust over models, fallback, what each model says."""

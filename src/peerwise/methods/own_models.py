@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,17 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs) -> tuple[Arra
 
     def work() -> dict[str, Any]:
         started = time.perf_counter()
-        logits = [OnnxModel(data, name=name).predict_logits(X) for name, data in files.items()]
+        logits = [_runtime(data, name).predict_logits(X) for name, data in files.items()]
         return {"logits": np.stack(logits, axis=1).astype(np.float32), "seconds": time.perf_counter() - started}
 
     tree = site.keep({"what": "outputs", "models": [sha256(d) for d in files.values()], "rows": digest(X)}, work)
     return tree["logits"], float(tree["seconds"])
+
+
+@lru_cache(maxsize=64)
+def _runtime(data: bytes, name: str) -> OnnxModel:
+    # Starting a session costs more than asking it about a site's few rows, and every site asks the same models.
+    return OnnxModel(data, name=name)
 
 
 def mean_probabilities(site: Site, files: Mapping[str, bytes], X: Inputs) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -45,7 +46,7 @@ class Decision:
     fallback: NDArray[np.bool_]
 
 
-class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all trust learners. A subclass writes ``_learn(rows, validation)`` and ``_decide(logits, X)``, and
     ``_fitted_tree`` / ``_restore_tree`` to be kept.
 
@@ -163,18 +164,21 @@ class TrustLearner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- for subclasses ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
-        raise NotImplementedError
+        """Learn from the site's rows; validation rows only stop a training."""
 
+    @abstractmethod
     def _decide(self, logits: Array, X: Any) -> Decision:
-        raise NotImplementedError
+        """Trust for rows whose outputs are known."""
 
+    @abstractmethod
     def _fitted_tree(self) -> dict[str, Any]:
         """What was learned, as JSON values and arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _restore_tree(self, tree: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Take back what `_fitted_tree` gave."""
 
     def _votes(self, logits: Array) -> Array:
         """What each model says, (n, models, classes): its hard answer or its probabilities."""

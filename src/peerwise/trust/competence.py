@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +35,9 @@ class CompetenceLearner(TrustLearner):
         """``(n, models)`` in [0, 1]: how likely each model is to be right, for each row."""
         return self._competence(*self._ask(X))
 
+    @abstractmethod
     def _competence(self, logits: Array, X: Any) -> NDArray[np.float64]:
-        raise NotImplementedError
+        """``(n, models)`` in [0, 1]."""
 
     def _decide(self, logits: Array, X: Any) -> Decision:
         return select_by_competence(self._competence(logits, X))

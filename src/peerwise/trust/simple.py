@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ class FixedTrust(TrustLearner):
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
         self.weights_ = self._weights(rows, validation)
 
+    @abstractmethod
     def _weights(self, rows: Labelled, validation: Labelled | None) -> NDArray[np.float64]:
-        raise NotImplementedError
+        """One weight a model, summing to one."""
 
     def _fitted_tree(self) -> dict[str, Any]:
         return {"weights": self.weights_}
