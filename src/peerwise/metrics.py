@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,9 +40,3 @@ def effective_size(trust: NDArray[np.floating]) -> NDArray[np.float64]:
     array([2., 1.])
     """
     return np.asarray(1.0 / np.sum(np.square(trust, dtype=np.float64), axis=1))
-
-
-LABEL_METRICS: dict[str, Callable[[Labels, Labels], float]] = {
-    "accuracy": accuracy,
-    "balanced_accuracy": balanced_accuracy,
-}

@@ -77,6 +77,15 @@ class Restless(Local):
         return np.random.default_rng().dirichlet(np.ones(len(site.classes)), len(X))
 
 
+class Peeking(Local):
+    """Looks at the test rows it is going to be asked about."""
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        if len(site.test) == len(X):
+            return np.eye(len(site.classes))[site.test.y]
+        return super().predict_proba(site, X)
+
+
 class Improper(Local):
     """Answers that are no probabilities."""
 
@@ -86,8 +95,13 @@ class Improper(Local):
 
 @pytest.mark.parametrize(
     ("method", "said"),
-    [(Forgetful(), "changed the method itself"), (Restless(), "same seed"), (Improper(), "do not sum to one")],
-    ids=["keeps state on itself", "ignores the seed", "no probabilities"],
+    [
+        (Forgetful(), "changed the method itself"),
+        (Restless(), "same seed"),
+        (Peeking(), "test rows"),
+        (Improper(), "do not sum to one"),
+    ],
+    ids=["keeps state on itself", "ignores the seed", "looks at test rows", "no probabilities"],
 )
 def test_the_kit_catches_a_method_that(method: Method, said: str) -> None:
     with pytest.raises(AssertionError, match=said):

@@ -189,7 +189,6 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(capsys: Capture, arguments:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["simulat"],
         ["list"],
         ["list", "cats"],
@@ -204,6 +203,11 @@ def test_wrong_arguments_exit_with_2_and_the_usage(capsys: Capture, arguments: l
         main(arguments)
     assert stopped.value.code == 2
     assert "usage: peerwise" in capsys.readouterr().err
+
+
+def test_the_bare_command_shows_what_there_is(capsys: Capture) -> None:
+    assert main([]) == 2
+    assert "compare methods on a simulated federation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["simulate", "list", "demo"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from small_federations import awkward, hospitals, table_site
 
-from peerwise.data import Rows, Site
-from peerwise.errors import ClassMismatch, ModelError, PoolError
+from peerwise.data import Rows, Site, work_anew
+from peerwise.errors import ClassMismatch, ModelError, ParcelError, PoolError
 from peerwise.methods import OneShot, make_method, method_names
 from peerwise.models import OnnxModel, find_recipe, out_of_fold
 from peerwise.parcels import Keep, Parcel, pack, unpack
@@ -251,3 +252,21 @@ def test_a_site_without_models_is_refused() -> None:
     site.recipes = ()
     with pytest.raises(ModelError, match=r"'here' has no models to train"):
         OneShot(OwnOnly()).share(site, 0)
+
+
+def test_a_parcel_without_models_is_refused_with_its_sender() -> None:
+    method = OneShot(BestSingle(), folds=2)
+    site = hospitals()[0]
+    run_method(method, [site])
+    with pytest.raises(ParcelError, match=r"site 'elsewhere' sent .*expected models and classes"):
+        method.absorb(site, 0, {"elsewhere": Parcel(note="hello")})
+
+
+def test_a_second_method_on_the_same_sites_finds_their_models_trained() -> None:
+    sites = [replace(site, keep=work_anew) for site in hospitals()]
+    run_method(OneShot(BestSingle(), folds=2), sites)
+    first = {site.name: site.state["own"]["models"] for site in sites}
+    trained = sites[0].state["seconds"]["train"]
+    run_method(make_method("local", {}, folds=2, epochs=None), sites)
+    assert all(site.state["models"] == first[site.name] for site in sites)
+    assert sites[0].state["run"]["seconds"]["share"] < trained / 2

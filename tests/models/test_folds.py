@@ -115,3 +115,37 @@ def test_nets_report_their_best_epochs_and_seeds_repeat():
     assert len(first.best_epochs) == 3
     assert min(first.best_epochs) >= 1
     np.testing.assert_array_equal(first.logits, second.logits)
+
+
+def patients(rng: np.random.Generator, count: int = 40, each: int = 5) -> Rows:
+    """Near-identical rows of each patient, whose label is pure chance: nothing can be learned about a new patient."""
+    group = np.repeat(np.arange(count), each)
+    centre = rng.normal(size=(count, 4))
+    X = (centre[group] + 0.01 * rng.normal(size=(len(group), 4))).astype(np.float32)
+    return Rows(X, rng.integers(0, 2, count)[group], group)
+
+
+def test_a_patient_is_never_in_a_fold_and_outside_it() -> None:
+    rows = patients(np.random.default_rng(0))
+    held = np.zeros(len(rows), int)
+    for rest, fold in fold_rows(rows.y, 5, 0, rows.group):
+        assert not set(rows.group[rest]) & set(rows.group[fold])
+        held[fold] += 1
+    assert (held == 1).all()
+    kept, inner = inner_validation(rows.y, 0, rows.group)
+    assert len(inner)
+    assert not set(rows.group[kept]) & set(rows.group[inner])
+
+
+def test_out_of_fold_answers_do_not_recognise_a_patient() -> None:
+    rows = patients(np.random.default_rng(1), count=120)
+    seen = out_of_fold(find_recipe("boosting"), Rows(rows.X, rows.y), classes=2, seed=0).logits.argmax(axis=1)
+    unseen = out_of_fold(find_recipe("boosting"), rows, classes=2, seed=0).logits.argmax(axis=1)
+    assert np.mean(seen == rows.y) > 0.9
+    assert np.mean(unseen == rows.y) < 0.65
+
+
+def test_one_patient_has_no_folds() -> None:
+    rows = patients(np.random.default_rng(2), count=1)
+    assert fold_rows(rows.y, 5, 0, rows.group) == []
+    assert len(inner_validation(rows.y, 0, rows.group)[1]) == 0

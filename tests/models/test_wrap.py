@@ -196,3 +196,14 @@ def test_a_truncated_or_missing_onnx_file_is_refused(tmp_path):
             wrap(source)
     with pytest.raises(BrokenFile, match="cannot read"):
         wrap(tmp_path / "nowhere.onnx")
+
+
+def test_an_onnx_file_with_an_input_of_another_kind_is_refused_with_the_kinds_there_are():
+    from onnx import TensorProto, helper
+
+    node = helper.make_node("Softmax", ["x"], ["probabilities"])
+    kinds = [helper.make_tensor_value_info(n, TensorProto.FLOAT16, [None, 3]) for n in ("x", "probabilities")]
+    graph = helper.make_graph([node], "half", kinds[:1], kinds[1:])
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    with pytest.raises(ModelError, match=r"takes tensor\(float16\).*expected one of tensor\(float\)"):
+        wrap(file, classes=["a", "b", "c"])

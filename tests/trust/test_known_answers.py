@@ -8,6 +8,7 @@ import pytest
 from peerwise import BestSingle, FedDES, NeighbourhoodAccuracy, OwnOnly, UniformAverage
 from peerwise.trust import FedDESPaper
 from peerwise.trust.competence import select_by_competence
+from peerwise.trust.feddes import PUBLISHED
 
 ROWS = np.log([[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]]).astype(np.float32)  # three models: answers 0, 1, 0
 
@@ -89,6 +90,11 @@ def test_the_published_settings_are_those_of_the_paper():
     assert FedDES.paper(k=9, random_state=1).k == 9
 
 
-def test_the_defaults_are_the_published_ones_but_for_the_sample_features():
+def test_the_published_settings_do_not_move_with_the_defaults():
+    pinned = set(FedDES().get_params()) - {"pool", "own", "device", "random_state"}
+    assert set(PUBLISHED) == pinned
+
+
+def test_the_defaults_are_the_published_ones_but_for_the_sample_features_and_the_steps():
     paper, usual = FedDES.paper().get_params(), FedDES().get_params()
-    assert {name for name in usual if usual[name] != paper[name]} == {"features"}
+    assert {name for name in usual if usual[name] != paper[name]} == {"features", "batch_size", "lr"}

@@ -159,6 +159,16 @@ class _Scales(MemoryExchange):
         super().post(round, site, parcel)
 
 
+def _never_learns_from_test_rows(method: Method, make: Callable[[], list[Site]]) -> None:
+    asked = {site.name: site.test.X for site in make()}
+    blind = make()
+    for site in blind:
+        site.test = site.test.take(slice(0, 0))
+    run_method(method, blind)
+    found = {site.name: answer(method, site, asked[site.name]) for site in blind}
+    assert _same(found, _run(method, make())), "answers change without the test rows: are they learned from?"
+
+
 def _goes_on_without_a_site(method: Method, make: Callable[[], list[Site]]) -> None:
     found: dict[str, Any] = _run(method, make()[1:])
     assert len(found) == len(make()) - 1
@@ -171,5 +181,6 @@ CHECKS: tuple[Callable[[Method, Callable[[], list[Site]]], None], ...] = (
     _memory_and_folder_agree,
     _survives_restarts,
     _sends_what_it_counts,
+    _never_learns_from_test_rows,
     _goes_on_without_a_site,
 )

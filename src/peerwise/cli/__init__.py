@@ -26,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb in (simulate, list_things, demo):
         verb.add_to(verbs)
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help(sys.stderr)
+        return 2
     arguments = parser.parse_args(argv)
     try:
         code = int(arguments.run(arguments))

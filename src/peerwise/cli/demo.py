@@ -30,9 +30,9 @@ def add_to(verbs: Any) -> None:
         "their own patients, exchange them, and learn for every patient whose model to trust.",
         epilog="example: peerwise demo --seeds 5",
     )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", default="runs/demo")
+    parser.add_argument("--seeds", type=int, default=3, help="number of splits (default 3)")
+    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--out", default="runs/demo", help="run folder (default runs/demo)")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 

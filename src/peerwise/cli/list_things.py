@@ -10,7 +10,7 @@ from rich.table import Table
 
 from peerwise.cli.output import print_json, results_console
 from peerwise.data import DATASETS, PARTITIONS, partition_parameters
-from peerwise.methods import describe, method_names, method_parameters
+from peerwise.methods import describe, first_sentence, method_names, method_parameters
 from peerwise.models import ZOO
 
 KINDS = ("methods", "datasets", "models", "partitions")
@@ -34,11 +34,12 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(entries)
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("name", "what it is", "parameters"):
+    with_parameters = any("parameters" in entry for entry in entries)
+    for name in ("name", "what it is", *(["parameters"] if with_parameters else [])):
         table.add_column(name, overflow="fold")
     for entry in entries:
         shown = ", ".join(f"{key}={value}" for key, value in entry.get("parameters", {}).items())
-        table.add_row(entry["name"], entry["about"], shown)
+        table.add_row(entry["name"], entry["about"], *([shown] if with_parameters else []))
     results_console().print(table)
     return 0
 
@@ -57,4 +58,4 @@ def entries_of(what: str) -> list[dict[str, Any]]:
 
 
 def _first_line(thing: Any) -> str:
-    return (inspect.getdoc(thing) or "").split("\n")[0]
+    return first_sentence(inspect.getdoc(thing) or "")

@@ -83,6 +83,10 @@ def run(arguments: argparse.Namespace) -> int:
         if len(finished) > 1:
             console.print(name, style="bold", markup=False)
         print_summary(summarise(one.results), console)
+        for method in one.experiment.methods:
+            if settings := one.experiment.settings(method):
+                shown = ", ".join(f"{key}={value}" for key, value in settings.items())
+                console.print(f"{one.experiment.label(method)}: {shown}", markup=False)
         console.print(f"\nresults: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
     return 0
 

@@ -4,7 +4,7 @@ from peerwise.data.dataset import Dataset
 from peerwise.data.loaders import DATASETS, load, load_folder, load_split_file, load_table
 from peerwise.data.partitions import PARTITIONS, Share, partition_parameters, partition_rows
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate, digest
-from peerwise.data.site import Site, derived_seed, make_sites
+from peerwise.data.site import Site, default_partition, derived_seed, make_sites, work_anew
 from peerwise.data.split import split_rows
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Share",
     "Site",
     "concatenate",
+    "default_partition",
     "derived_seed",
     "digest",
     "load",
@@ -30,4 +31,5 @@ __all__ = [
     "partition_parameters",
     "partition_rows",
     "split_rows",
+    "work_anew",
 ]

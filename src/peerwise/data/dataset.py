@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.data.rows import Feature, Inputs, Kind, Rows, Sequences
+from peerwise.data.rows import Feature, Inputs, Kind, Sequences
 from peerwise.errors import DataError
 
 DIMENSIONS = {"table": 2, "image": 4}
@@ -80,9 +80,6 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.y)
-
-    def rows(self) -> Rows:
-        return Rows(self.X, self.y)
 
     def take(self, rows: Any) -> Dataset:
         """The same data set with these rows only; class and feature names stay."""

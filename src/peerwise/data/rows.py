@@ -51,16 +51,17 @@ Inputs = NDArray[Any] | Sequences
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs ``X`` and their class codes ``y``."""
+    """Inputs ``X`` and their class codes ``y``; rows of one ``group`` (a patient) must never be told apart."""
 
     X: Inputs
     y: NDArray[np.int64]
+    group: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: Any) -> Rows:
-        return Rows(self.X[rows], self.y[rows])
+        return Rows(self.X[rows], self.y[rows], None if self.group is None else self.group[rows])
 
 
 def digest(X: Inputs, y: NDArray[Any] | None = None) -> str:

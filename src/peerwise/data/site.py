@@ -78,10 +78,11 @@ def make_sites(
 ) -> list[Site]:
     """Share a data set out among sites, and split each site's rows into train, validation and test.
 
-    ``partition`` is "dirichlet" unless the data set comes from a split file, whose own sites and splits are then
-    used. ``sites`` is 10 for the drawn partitions; natural sites are as many as the column has values. ``public``
-    rows are set aside first, unlabelled and common to all (whole groups where there are groups, so at least that
-    many). With ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``.
+    ``partition`` is by default the data set's own sites where it has them (hospitals, domains, those of a split file,
+    whose splits are then used too), else "dirichlet". ``sites`` is 10 for the drawn partitions; natural sites are as
+    many as the column has values. ``public`` rows are set aside first, unlabelled and common to all (whole groups
+    where there are groups, so at least that many). With ``assign="cycle"`` site i trains only
+    ``recipes[i % len(recipes)]``.
     """
     if assign not in ("all", "cycle"):
         raise DataError(f"assign is {assign!r}; use 'all' or 'cycle'.")
@@ -89,7 +90,7 @@ def make_sites(
     if len(present) < 2:
         only = [dataset.classes[code] for code in present]
         raise DataError(f"{dataset.name}: all {len(dataset)} rows are of one class {only}; at least two are needed.")
-    name = partition or ("natural" if dataset.natural_split is not None else "dirichlet")
+    name = partition or default_partition(dataset)
     aside, rest = _set_aside(dataset, public, seed)
     shares = partition_rows(dataset.take(rest), name, sites, _rng(seed, "partition"), **partition_params)
     fixed = dataset.natural_split is not None and name == "natural"
@@ -100,6 +101,10 @@ def make_sites(
         )
         for place, share in enumerate(shares)
     ]
+
+
+def default_partition(dataset: Dataset) -> str:
+    return "natural" if dataset.site is not None else "dirichlet"
 
 
 def _rng(seed: int, purpose: str) -> np.random.Generator:
@@ -128,8 +133,11 @@ def _site(
         time = None if dataset.time is None else dataset.time[rows]
         rng = _rng(seed, f"split {share.name}")
         parts = [rows[p] for p in split_rows(dataset.y[rows], rng, fractions=fractions, group=group, time=time)]
-    inputs = [_seen(dataset.X[part], share.features) for part in parts]
-    train, val, test = (Rows(x, dataset.y[part]) for x, part in zip(inputs, parts, strict=True))
+    groups = None if dataset.group is None else np.unique(dataset.group, return_inverse=True)[1]
+    train, val, test = (
+        Rows(_seen(dataset.X[part], share.features), dataset.y[part], None if groups is None else groups[part])
+        for part in parts
+    )
     features = dataset.features
     if share.features is not None:
         features = tuple(features[place] for place in share.features)

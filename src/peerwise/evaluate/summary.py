@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -43,7 +45,8 @@ def _line(part: pd.DataFrame) -> dict[str, float]:
         by_seed = scored.groupby("seed")[metric]
         line[metric] = float(by_seed.mean().mean())
         line[f"{metric}_std"] = float(by_seed.std(ddof=0).mean())
-        line[f"{metric}_seed_std"] = float(by_seed.mean().std(ddof=0))
+        # One seed says nothing about the spread over seeds, least of all that it is zero.
+        line[f"{metric}_seed_std"] = float(by_seed.mean().std(ddof=0)) if by_seed.ngroups > 1 else math.nan
         line[f"{metric}_worst"] = float(by_seed.min().mean())
     for column in BEHAVIOUR:
         line[column] = float(pd.to_numeric(scored[column]).mean())

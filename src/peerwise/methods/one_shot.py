@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ClassMismatch, PoolError
+from peerwise.errors import ClassMismatch, ParcelError, PoolError
 from peerwise.methods.base import Inbox, Method
 from peerwise.methods.own_models import own_models, pool_logits
 from peerwise.models import wrap
@@ -92,6 +92,8 @@ def _gathered(inbox: Inbox, site: Site) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for sender in sorted(parcels):
         parcel = parcels[sender]
+        if not {"models", "classes"} <= set(parcel):
+            raise ParcelError(f"site {sender!r} sent {sorted(parcel)}: expected models and classes. Leave it out.")
         if tuple(parcel["classes"]) != site.classes:
             raise ClassMismatch(
                 f"site {sender!r} answers over {parcel['classes']}, this site over {list(site.classes)}: expected the "

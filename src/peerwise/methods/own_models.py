@@ -74,6 +74,7 @@ def _trained(site: Site, recipe: Recipe, folds: int, held_out: bool, epochs: int
         "recipe": recipe.name,
         "train": digest(site.train.X, site.train.y),
         "val": digest(site.val.X, site.val.y),
+        "groups": digest(site.train.group) if site.train.group is not None else None,
         "classes": list(site.classes),
         "features": [[feature.name, *feature.categories] for feature in site.features],
         "seed": seed,

@@ -7,6 +7,7 @@ method of. Parameters are those of the constructor.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -60,5 +61,14 @@ def make_method(name: str, settings: Mapping[str, Any], *, folds: int, epochs: i
 
 
 def describe(name: str) -> str:
-    """The first sentence of the method's own docstring."""
-    return (inspect.getdoc(method_class(name)) or "").split("\n")[0]
+    return first_sentence(inspect.getdoc(method_class(name)) or "")
+
+
+def first_sentence(text: str) -> str:
+    """
+    >>> first_sentence("As `FedDES`, with ``k``\\nneighbours. More.")
+    'As FedDES, with k neighbours.'
+    """
+    paragraph = " ".join(text.split("\n\n")[0].split()).replace("`", "")
+    end = re.search(r"[.;:](?= [A-Z]|$)|;", paragraph)
+    return f"{paragraph[: end.start()]}." if end else paragraph

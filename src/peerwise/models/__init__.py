@@ -5,6 +5,7 @@ from peerwise.models.folds import OutOfFold, out_of_fold
 from peerwise.models.member import Member
 from peerwise.models.onnx_model import OnnxModel
 from peerwise.models.recipe import Fitted, Recipe
+from peerwise.models.threads import one_thread
 from peerwise.models.training import Training, train
 from peerwise.models.weights import load_weights, save_weights
 from peerwise.models.wrap import wrap
@@ -21,6 +22,7 @@ __all__ = [
     "export",
     "find_recipe",
     "load_weights",
+    "one_thread",
     "out_of_fold",
     "save_weights",
     "train",

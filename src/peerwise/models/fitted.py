@@ -86,11 +86,13 @@ def fit_net(
     seed: int,
     device: str = "cpu",
     max_epochs: int | None = None,
+    balanced: bool = False,
 ) -> NetFitted:
     """Build and train a net by the recipe every site uses.
 
     Adam 5e-4 with 10 epochs of warm-up, class-weighted cross entropy, batches of 32, at most 300 epochs or
-    ``max_epochs``, stopped after 20 epochs without a better `stopping_score` on the validation rows.
+    ``max_epochs``, stopped after 20 epochs without a better `stopping_score` on the validation rows. ``balanced``: by
+    balanced accuracy, for tasks where one class is rare.
     """
     if not len(train_rows):
         raise ModelError("no training rows: expected at least one. Give this site rows or leave it out.")
@@ -102,7 +104,7 @@ def fit_net(
         net,
         (*tensors(train_rows.X, device), labels),
         loss=cross_entropy(class_weights(train_rows.y, classes).to(device)),
-        validate=stopping_score(net, val_rows, device) if val_rows is not None and len(val_rows) else None,
+        validate=stopping_score(net, val_rows, device, balanced) if val_rows is not None and len(val_rows) else None,
         lr=LEARNING_RATE,
         epochs=max_epochs or EPOCHS,
         batch_size=BATCH,
@@ -114,8 +116,9 @@ def fit_net(
     return NetFitted(net, train_rows.X[:1], record.best_epoch, device)
 
 
-def stopping_score(net: nn.Module, rows: Rows, device: str) -> Callable[[], float]:
+def stopping_score(net: nn.Module, rows: Rows, device: str, balanced: bool = False) -> Callable[[], float]:
     """Accuracy on the validation rows, ties broken by log-loss: (errors + loss / (1 + loss)) / n, lower is better.
+    ``balanced``: an error counts the more the rarer its class (one for the commonest), so balanced accuracy decides.
 
     The second term is below one error, so it only decides between epochs of equal accuracy. Without it a site whose
     validation rows are few or of one class would keep the barely trained first epoch that gets them all right. It must
@@ -123,11 +126,13 @@ def stopping_score(net: nn.Module, rows: Rows, device: str) -> Callable[[], floa
     """
     inputs, y = tensors(rows.X, device), torch.as_tensor(rows.y, dtype=torch.int64).to(device)
     parts = list(slices(rows.X))
+    _, place, counts = np.unique(rows.y, return_inverse=True, return_counts=True)
+    weights = torch.as_tensor(counts.max() / counts[place] if balanced else np.ones(len(y)), device=device)
 
     def score() -> float:
         logits = torch.cat([net(*(tensor[part] for tensor in inputs)) for part in parts])
         loss = nn.functional.cross_entropy(logits, y).item()
-        errors = int((logits.argmax(dim=1) != y).sum())
+        errors = float(weights[logits.argmax(dim=1) != y].sum())
         return (errors + loss / (1.0 + loss)) / len(y) if np.isfinite(loss) else loss
 
     return score

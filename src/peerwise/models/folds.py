@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    train_test_split,
+)
 
 from peerwise.data.rows import Feature, Indices, Rows
 from peerwise.models.recipe import Recipe
@@ -45,12 +53,12 @@ def out_of_fold(
     """
     logits = np.zeros((len(rows), classes), dtype=np.float32)
     best_epochs: list[int] = []
-    for number, (fitting, held_out) in enumerate(fold_rows(rows.y, folds, seed)):
+    for number, (fitting, held_out) in enumerate(fold_rows(rows.y, folds, seed, rows.group)):
         fold_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
         val: Rows | None = None
         train = rows.take(fitting)
         if recipe.by_epochs:
-            kept, inner = inner_validation(train.y, fold_seed)
+            kept, inner = inner_validation(train.y, fold_seed, train.group)
             train, val = train.take(kept), train.take(inner) if len(inner) else None
         fitted = recipe.fit(
             train, val, classes=classes, features=features, seed=fold_seed, device=device, max_epochs=max_epochs
@@ -61,21 +69,31 @@ def out_of_fold(
     return OutOfFold(logits, best_epochs)
 
 
-def fold_rows(y: NDArray[np.int64], folds: int, seed: int) -> list[tuple[Indices, Indices]]:
-    """(fitting rows, held-out rows) of each fold; none when there is only one row."""
-    folds = min(folds, len(y))
+def fold_rows(
+    y: NDArray[Any], folds: int, seed: int, group: NDArray[Any] | None = None
+) -> list[tuple[Indices, Indices]]:
+    """(fitting rows, held-out rows) of each fold; none when there is only one row, or one group."""
+    folds = min(folds, len(y) if group is None else len(np.unique(group)))
     if folds < 2:
         return []
     stratify = np.unique(y, return_counts=True)[1].min() >= folds
-    splitter = (StratifiedKFold if stratify else KFold)(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(y)), y))
+    if group is None:
+        splitter = (StratifiedKFold if stratify else KFold)(folds, shuffle=True, random_state=seed)
+        return list(splitter.split(np.zeros(len(y)), y))
+    splitter = (StratifiedGroupKFold if stratify else GroupKFold)(folds, shuffle=True, random_state=seed)
+    found = splitter.split(np.zeros(len(y)), y, group)
+    return [(rest, held_out) for rest, held_out in found if len(rest) and len(held_out)]
 
 
-def inner_validation(y: NDArray[np.int64], seed: int) -> tuple[Indices, Indices]:
-    """(rows to train on, rows that stop the training): a fifth of them, stratified where possible."""
+def inner_validation(y: NDArray[np.int64], seed: int, group: NDArray[Any] | None = None) -> tuple[Indices, Indices]:
+    """(rows to train on, rows that stop the training): a fifth of them, stratified where possible, whole groups."""
     everything = np.arange(len(y))
-    if len(y) < 2:
+    if len(y) < 2 or (group is not None and len(np.unique(group)) < 2):
         return everything, everything[:0]
+    if group is not None:
+        split = GroupShuffleSplit(1, test_size=INNER_VALIDATION, random_state=seed)
+        found: tuple[Indices, Indices] = next(split.split(y, groups=group))
+        return found
     size = max(1, round(INNER_VALIDATION * len(y)))
     counts = np.unique(y, return_counts=True)[1]
     possible = counts.min() >= 2 and min(size, len(y) - size) >= len(counts)

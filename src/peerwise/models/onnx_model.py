@@ -43,6 +43,12 @@ class OnnxModel:
                 "fetch or export it again."
             ) from error
         self._inputs = {item.name: item.type for item in self._session.get_inputs()}
+        for input_name, kind in self._inputs.items():
+            if kind not in _TYPES:
+                raise ModelError(
+                    f"{name!r} takes {kind} for its input {input_name!r}: expected one of {', '.join(_TYPES)}. "
+                    f"Export it with such an input."
+                )
         self._output, self.has_logits = self._pick_output()
         meta = self._session.get_modelmeta().custom_metadata_map
         self.classes: tuple[Any, ...] | None = _names(meta.get("classes"), name)

@@ -6,7 +6,6 @@ loss term passes ``extra_loss``; one that needs several nets, optimisers or grad
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -92,8 +91,7 @@ def train(
         torch.manual_seed(seed)
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
-            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = rate * ramp * 0.5**halvings
+            _set_rates(optimizer, base_rates, ramp * 0.5**halvings)
             record.losses.append(_epoch(net, tensors, step, batch_size))
             if validate is None:
                 record.best_epoch = epoch + 1
@@ -102,7 +100,7 @@ def train(
                 record.scores.append(score)
                 if score < best - min_delta:
                     best, stale, record.best_epoch = score, 0, epoch + 1
-                    kept = copy.deepcopy(net.state_dict())
+                    kept = {name: value.clone() for name, value in net.state_dict().items()}
                 else:
                     stale += 1
                     halvings += bool(halve_after and stale % halve_after == 0)
@@ -115,6 +113,11 @@ def train(
     net.eval()
     record.seconds = time.perf_counter() - started
     return record
+
+
+def _set_rates(optimizer: torch.optim.Optimizer, base_rates: list[float], factor: float) -> None:
+    for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
+        group["lr"] = rate * factor
 
 
 def _plain_step(

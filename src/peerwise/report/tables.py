@@ -10,6 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 METRICS = ("accuracy", "balanced_accuracy")
+LEGEND = (
+    "models: how many have a say, a row; ESS: their effective number; fallback: % of rows where none\n"
+    "seemed reliable and all voted alike; oracle: % that a perfect choice would get right; pool s: asking\n"
+    "all models about a site's rows"
+)
 PHASES = {"train": "train s", "outputs": "pool s", "fit": "fit s", "predict": "predict s"}
 
 
@@ -18,6 +23,7 @@ def print_summary(summary: pd.DataFrame, console: Console) -> None:
         console.print(metric_table(summary, metric))
         console.print()
     console.print(cost_table(summary))
+    console.print(LEGEND, style="dim")
 
 
 def metric_table(summary: pd.DataFrame, metric: str) -> Table:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_type_hints
 import numpy as np
 import tomli_w
 
-from peerwise.data import DATASETS, PARTITIONS, Dataset, load, partition_parameters
+from peerwise.data import DATASETS, PARTITIONS, Dataset, default_partition, load, partition_parameters
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_settings, check_value, hints_of, method_class, method_names, method_parameters
 from peerwise.models import ZOO, find_recipe
@@ -86,7 +86,7 @@ class Experiment:
                     f"models: {name!r} takes {ZOO[name].kind} rows, data set {dataset.name!r} has {kind} rows. "
                     f"Choices: {', '.join(fitting)}."
                 )
-        partition = self.partition or ("natural" if dataset.site is not None else "dirichlet")
+        partition = self.partition or default_partition(dataset)
         assign = self.assign or ("cycle" if kind == "image" else "all")
         return replace(self, models=models, assign=assign, partition=partition)
 

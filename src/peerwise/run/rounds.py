@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.data import Site, derived_seed
+from peerwise.data import Site, derived_seed, work_anew
 from peerwise.errors import BadOutputs, DataError
 from peerwise.exchange import Exchange, MemoryExchange
 from peerwise.methods import Memory, Method
 from peerwise.metrics import accuracy
+from peerwise.models import one_thread
+from peerwise.parcels import Keep
 
 RUN = "run"  # the runtime's own record within a site's state
 
@@ -99,16 +101,19 @@ def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None 
     """All rounds in this process; the sites' states are ready to predict afterwards."""
     sites = list(sites)
     check_sites(method, sites)
-    exchange = exchange or MemoryExchange()
+    exchange, keep = exchange or MemoryExchange(), Keep()
     memory: Memory = {}
-    for site in sites:
-        begin(method, site)
-    for round in range(method.rounds):
+    with one_thread():
         for site in sites:
-            say(method, site, round, exchange)
-        told, memory = agree(method, round, exchange, memory, sites[0].seed)
-        for site in sites:
-            hear(method, site, round, told)
+            if site.keep is work_anew:
+                site.keep = keep  # so that the next method on these sites finds their models trained
+            begin(method, site)
+        for round in range(method.rounds):
+            for site in sites:
+                say(method, site, round, exchange)
+            told, memory = agree(method, round, exchange, memory, sites[0].seed)
+            for site in sites:
+                hear(method, site, round, told)
     for site in sites:
         finish(site)
 

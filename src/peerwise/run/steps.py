@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from peerwise.data import Site
 from peerwise.errors import PeerwiseError
 from peerwise.methods import Inbox, Method
+from peerwise.models import one_thread
 from peerwise.parcels import Parcel
 from peerwise.run.folder import RunFolder
 from peerwise.run.rounds import RUN, answer, begin, finish, hear, say
@@ -96,16 +96,13 @@ def everywhere(
 
 def _alone(step: Callable[..., None], site: Site, arguments: tuple[Any, ...]) -> str:
     """Run one site's step on one thread, so that the numbers never depend on how many workers there are."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        step(site, *arguments)
+        with one_thread():
+            step(site, *arguments)
     except PeerwiseError as error:
         raise type(error)(f"site {site.name!r}: {error}") from error
     except Exception as error:
         raise RuntimeError(f"site {site.name!r}: {type(error).__name__}: {error}") from error
-    finally:
-        torch.set_num_threads(threads)
     return site.name
 
 

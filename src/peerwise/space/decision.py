@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from peerwise.errors import ParcelError
 from peerwise.space.calibration import calibrate, fit_temperatures
 from peerwise.space.competence import Competence, local_competence, meta_labels, true_class_probability
 from peerwise.space.neighbours import Membership, Neighbourhood, neighbourhood, soft_membership
@@ -85,4 +86,12 @@ class DecisionSpace:
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> DecisionSpace:
-        return cls(**tree)
+        """Shapes are checked because the compiled kernels that read these arrays do not."""
+        found = cls(**tree)
+        rows, models, classes = found.probabilities.shape
+        good = found.y.shape == (rows,) and found.correct.shape == (rows, models) and found.k >= 1
+        good = good and rows > 0 and found.y.min() >= 0 and found.y.max() < classes
+        good = good and (found.beta is None or found.beta.shape == (models,))
+        if not good or (found.membership is not None and found.membership.shape != (rows,)):
+            raise ParcelError("the saved decision space does not fit together: it was changed or cut short.")
+        return found

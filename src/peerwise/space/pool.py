@@ -7,13 +7,16 @@ from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from peerwise.data import Sequences, digest
 from peerwise.errors import ClassMismatch, PoolError, choices
 from peerwise.models import Member, wrap
 from peerwise.space.outputs import as_logits
 
 Missing = Literal["zero", "error"]
+KEPT = 16  # answers a pool remembers: the train and validation parts of a few folds
 
 
 class Pool:
@@ -38,6 +41,7 @@ class Pool:
         if len(set(self.classes.tolist())) < len(self.classes):
             raise PoolError(f"classes={self.classes.tolist()}: expected every class once.")
         self._columns = [self._match(member) for member in self.members]
+        self._kept: dict[str, NDArray[np.float32]] = {}
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +65,21 @@ class Pool:
         return column_of(own, self.names)
 
     def outputs(self, X: Any) -> NDArray[np.float32]:
-        """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name."""
+        """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name.
+
+        The last few answers are kept by the content of ``X``, so that a search over settings asks each model once.
+        """
+        key = _content(X)
+        if key is not None and key in self._kept:
+            return self._kept[key].copy()
+        stacked = self._asked(X)
+        if key is not None:
+            self._kept[key] = stacked.copy()
+            while len(self._kept) > KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        return stacked
+
+    def _asked(self, X: Any) -> NDArray[np.float32]:
         columns = [self._spread(member.predict_proba(X), at) for member, at in zip(self, self._columns, strict=True)]
         stacked = np.stack(columns, axis=1)
         as_logits(stacked, "probabilities", names=self.names)
@@ -99,6 +117,19 @@ def column_of(own: Any, names: list[str]) -> int:
     if not isinstance(own, Integral) or not -len(names) <= int(own) < len(names):
         raise PoolError(f"own model {own!r}: expected a column from 0 to {len(names) - 1}, or a name of {names}.")
     return int(own) % len(names)
+
+
+def _content(X: Any) -> str | None:
+    """Stands for the rows of X whatever object holds them; None for what cannot be told apart by its bytes."""
+    if isinstance(X, pd.DataFrame):
+        try:
+            values = pd.util.hash_pandas_object(X, index=False).to_numpy()
+        except TypeError:
+            return None
+        return digest(values) + repr([(str(name), str(kind)) for name, kind in X.dtypes.items()])
+    if isinstance(X, Sequences) or (isinstance(X, np.ndarray) and X.dtype != object):
+        return digest(X)
+    return None
 
 
 def _members(models: Any) -> list[Member]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,12 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._prepare(self.pool_.names, own)
         self.classes_ = self.pool_.classes
         rows = self._rows(X, y, "y")
+        if own_outputs is None and self.own_ and self.pool is not None:
+            warnings.warn(
+                f"own models {self._own_names()} are judged by what they say of these rows now. If they were trained "
+                f"on them, pass own_outputs (out of fold), or they will look better than they are.",
+                stacklevel=2,
+            )
         if own_outputs is not None:
             rows = Labelled(self._with_own(rows.logits, own_outputs), rows.y, X)
         self._learn(rows, self._rows(_rows_of(held_out[0]), held_out[1], "validation y") if held_out else None)

@@ -26,6 +26,8 @@ def learner_to_tree(learner: TrustLearner) -> dict[str, Any]:
     """All that a fitted learner needs to answer from pool outputs."""
     check_is_fitted(learner, "classes_")
     settings = {k: v for k, v in learner.get_params(deep=False).items() if k not in ("pool", "own")}
+    if isinstance(settings.get("random_state"), np.random.RandomState):
+        settings["random_state"] = None  # a stream of chance cannot be kept; what it decided is kept below
     return {
         "learner": type(learner).__name__,
         "settings": settings,

@@ -11,11 +11,11 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from peerwise.models.folds import fold_rows
 from peerwise.space import Pool
 
 FOLDS = 5
@@ -29,7 +29,7 @@ def fit_default_pool(X: NDArray[Any], y: NDArray[Any], seed: int) -> tuple[Pool,
     if len(y) < 2:
         return pool, None
     held_out = np.zeros((len(y), len(models), len(classes)), np.float32)
-    for rest, fold in _folds(X, y, seed):
+    for rest, fold in fold_rows(y, FOLDS, seed):
         held_out[fold] = Pool(_fitted(models, X[rest], y[rest]), classes=classes).outputs(X[fold])
     return pool, held_out
 
@@ -50,11 +50,3 @@ def _models(seed: int) -> dict[str, Any]:
         "forest": make_pipeline(impute(), RandomForestClassifier(20, min_samples_leaf=3, random_state=seed)),
         "bayes": make_pipeline(impute(), StandardScaler(), GaussianNB(var_smoothing=1e-3)),
     }
-
-
-def _folds(X: NDArray[Any], y: NDArray[Any], seed: int) -> Any:
-    _, counts = np.unique(y, return_counts=True)
-    folds = min(FOLDS, len(y))
-    if counts.min() >= folds:
-        return StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, y)
-    return KFold(folds, shuffle=True, random_state=seed).split(X)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from peerwise.data.rows import Sequences
-from peerwise.errors import ConfigError, DataError
+from peerwise.errors import ConfigError, DataError, ParcelError
 from peerwise.space import DecisionSpace, InputFeatures, QueryEdges, query_edges, train_graph
 from peerwise.space.competence import meta_labels
 from peerwise.space.neighbours import Membership
@@ -38,6 +38,10 @@ PUBLISHED: dict[str, Any] = {
     "epochs": 300,
     "patience": 20,
     "batch_size": 32,
+    # The paper is silent on these three; ours are part of the settings, so that they stay what was measured.
+    "edge_weights": True,
+    "residual": True,
+    "fixed_epochs": 40,
 }
 QUERY_ROWS = 256  # queries answered at a time, to bound memory
 
@@ -59,6 +63,9 @@ class FedDES(TrainedCompetence):
     train rows. ``features``: what a sample node carries, the decision vector, the raw input, or both (learned from
     outputs without X, it is always the decision vector). Without validation rows there is no early stopping and
     ``fixed_epochs`` epochs are run.
+
+    The defaults differ from the published settings (`FedDES.paper`) in the sample features and in larger training
+    steps (batches of 512 instead of 32 rows, learning rate 3e-3 instead of 1e-3), which take half the time or less.
 
     >>> import numpy as np
     >>> from sklearn.datasets import make_classification
@@ -85,11 +92,11 @@ class FedDES(TrainedCompetence):
         dropout: float = 0.2,
         edge_weights: bool = True,
         residual: bool = True,
-        lr: float = 1e-3,
+        lr: float = 3e-3,
         epochs: int = 300,
         patience: int = 20,
         fixed_epochs: int = 40,
-        batch_size: int = 32,
+        batch_size: int = 512,
         device: str = "cpu",
         random_state: int | None = None,
     ) -> None:
@@ -142,12 +149,12 @@ class FedDES(TrainedCompetence):
             self._held_out(graph, validation) if validation else None,
         )
         with torch.no_grad():
-            self.sent_ = self.net_.send(graph)[0]
+            self.sent_ = self.net_.send(graph)
 
     def _held_out(self, graph: TorchGraph, rows: Labelled) -> tuple[Callable[[], Tensor], Tensor]:
         queries = self._queries(rows.logits, rows.X)
-        targets = self._tensor(meta_labels(rows.logits, rows.y).astype(np.float32))
-        return lambda: self.net_.query_scores(self.net_.send(graph)[0], *queries), targets
+        targets = self._tensor(meta_labels(rows.logits, rows.y, self.min_positives).astype(np.float32))
+        return lambda: self.net_.query_scores(self.net_.send(graph), *queries), targets
 
     def _new_net(self, sample_width: int, classifier_width: int) -> MetaNet:
         return MetaNet(
@@ -171,7 +178,8 @@ class FedDES(TrainedCompetence):
                 queries = self._queries(logits[some], None if X is None else some_rows(X, some))
                 scores = self.net_.query_scores(self.sent_, *queries)
                 parts.append(torch.sigmoid(scores.double()).cpu().numpy())
-        return np.concatenate(parts)
+        # Matrix products round differently in other batches; without the last digits that difference is gone.
+        return np.asarray(np.round(np.concatenate(parts), 6), dtype=np.float64)
 
     def explain(self, x: Any) -> Explanation:
         """The neighbours, votes and weights behind the answer for one row (shaped like a row of X, or one row of X)."""
@@ -224,6 +232,9 @@ class FedDES(TrainedCompetence):
         samples, classifiers = (tree["net"][f"{kind}_in.weight"].shape[1] for kind in ("sample", "classifier"))
         self.net_ = self._restored(lambda: self._new_net(samples, classifiers), tree)
         sent = [self._tensor(value) for value in tree["sent"]]
+        rows, models = self.space_.correct.shape
+        if [len(value) for value in sent] != [rows, models, rows, models]:
+            raise ParcelError("the saved graph does not fit its rows and models: it was changed or cut short.")
         self.sent_ = Sent((sent[0], sent[1]), (sent[2], sent[3]))
 
 

@@ -8,7 +8,7 @@ Messages of the edge types are summed, then ReLU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -146,21 +146,32 @@ class MetaNet(nn.Module):
         self.second = Layer(hidden, heads, dropout, edge_weights)
         self.out = nn.Linear(hidden, models)
 
-    def send(self, graph: TorchGraph) -> tuple[Sent, Tensor, Tensor]:
-        """Run the train graph once: what it sends to anybody, and the train rows' states before and after layer 1."""
+    def send(self, graph: TorchGraph) -> Sent:
+        """Run the train graph once: what train rows and models send to anybody."""
         h0, c0 = self.sample_in(graph.features), self.classifier_in(graph.classifier_features)
         first = self.first.send(h0, c0)
         h1 = self._drop(self.first(first, h0, graph.samples, graph.classifiers))
-        received = functional.relu(self.back(self.back.source(h0), c0, graph.back))
-        # A model that no train row chose receives nothing and keeps its projected features.
-        c1 = self._drop(torch.where((graph.back.count > 0)[:, None], received, c0))
-        return Sent(first, self.second.send(h1, c1)), h0, h1
+        return Sent(first, self.second.send(h1, self._classifiers(h0, c0, graph)))
 
     def train_scores(self, graph: TorchGraph, rows: Tensor) -> Tensor:
-        """Competence logits of some train rows, inside their own graph."""
-        sent, h0, h1 = self.send(graph)
-        h2 = self.second(sent.second, h1[rows], graph.samples.into(rows), graph.classifiers.into(rows))
+        """Competence logits of some train rows, inside their own graph.
+
+        Layer 1 is run for these rows and their neighbours only: the rest of the graph has no part in the answer.
+        """
+        h0, c0 = self.sample_in(graph.features), self.classifier_in(graph.classifier_features)
+        samples, classifiers = graph.samples.into(rows), graph.classifiers.into(rows)
+        near = torch.unique(torch.cat([rows, samples.source]))
+        some = graph.samples.into(near), graph.classifiers.into(near)
+        h1 = self._drop(self.first(self.first.send(h0, c0), h0[near], *some))
+        second = self.second.send(h1, self._classifiers(h0, c0, graph))
+        place = torch.searchsorted(near, samples.source)
+        h2 = self.second(second, h1[torch.searchsorted(near, rows)], replace(samples, source=place), classifiers)
         return self._read(h2, h0[rows])
+
+    def _classifiers(self, h0: Tensor, c0: Tensor, graph: TorchGraph) -> Tensor:
+        """The models' states after layer 1; one that no train row chose keeps its projected features."""
+        received = functional.relu(self.back(self.back.source(h0), c0, graph.back))
+        return self._drop(torch.where((graph.back.count > 0)[:, None], received, c0))
 
     def query_scores(self, sent: Sent, features: Tensor, samples: Edges, classifiers: Edges) -> Tensor:
         """Competence logits of rows that only receive."""

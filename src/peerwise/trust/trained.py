@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from peerwise.errors import ConfigError
+from peerwise.models import one_thread
 from peerwise.models.training import Batch, Training, train
 from peerwise.trust.competence import CompetenceLearner
 
@@ -45,19 +46,20 @@ class TrainedCompetence(CompetenceLearner):
             assert held_out is not None
             return float(bce(held_out[0](), held_out[1]))
 
-        self.training_ = train(
-            self.net_,
-            (inputs, targets),
-            loss=loss,
-            validate=validate if held_out else None,
-            epochs=self.epochs if held_out else min(self.fixed_epochs, self.epochs),
-            batch_size=self.batch_size,
-            lr=self.lr,
-            patience=self.patience,
-            min_delta=1e-6,
-            halve_after=max(self.patience // 2, 1),
-            seed=self.seed_,
-        )
+        with one_thread():
+            self.training_ = train(
+                self.net_,
+                (inputs, targets),
+                loss=loss,
+                validate=validate if held_out else None,
+                epochs=self.epochs if held_out else min(self.fixed_epochs, self.epochs),
+                batch_size=self.batch_size,
+                lr=self.lr,
+                patience=self.patience,
+                min_delta=1e-6,
+                halve_after=max(self.patience // 2, 1),
+                seed=self.seed_,
+            )
 
     def _seeded(self, make: Callable[[], Net]) -> Net:
         """A new net whose first weights follow the seed alone; the caller's random state is left as it was."""

@@ -113,9 +113,17 @@ def named(frame: pd.DataFrame, codes: Mapping[str, Mapping[int, str]]) -> pd.Dat
     return frame.assign(**known)
 
 
+def _or_drop(column: str, role: str) -> str:
+    """What to do about a column, in Python and on the command line."""
+    return (
+        f"leave it out with drop=[{column!r}] (--set options.drop='[\"{column}\"]'), or say {role}={column!r} "
+        f"(--set options.{role}={column})"
+    )
+
+
 def _encode(values: pd.Series[Any], column: str, name: str) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     if pd.api.types.is_datetime64_any_dtype(values):
-        raise DataError(f"{name}: column {column!r} holds dates; pass time={column!r}, or drop=[{column!r}].")
+        raise DataError(f"{name}: column {column!r} holds dates; {_or_drop(column, 'time')}.")
     if _is_number(values):
         numbers = values.to_numpy(dtype=float, na_value=np.nan)
         with np.errstate(over="ignore"):
@@ -135,7 +143,7 @@ def _encode(values: pd.Series[Any], column: str, name: str) -> tuple[NDArray[np.
     if len(names) > max(MANY_CATEGORIES, values.notna().sum() // 2):
         raise DataError(
             f"{name}: column {column!r} has {len(names)} different texts in {len(values)} rows, like a name or number "
-            f"of a person; pass drop=[{column!r}], or group={column!r} if rows of one person belong together."
+            f"of a person; {_or_drop(column, 'group')} if rows of one person belong together."
         )
     codes = category.cat.codes.to_numpy().astype(np.float32)
     # a column without a single value is a number that is always missing

@@ -47,6 +47,11 @@ def _values(dataset: Dataset, column: str) -> NDArray[np.str_]:
     if values is not None:
         return values
     known = dataset.column_names()
+    if column == "site" and known:
+        raise PartitionError(
+            f"{dataset.name} has no sites of its own; name a column to make them from (--column {known[0]}; there are "
+            f"{', '.join(known)}), or use a drawn partition such as dirichlet."
+        )
     if not known:
         raise PartitionError(
             f"{dataset.name} has no column {column!r} to make sites from; load it with site=..., "

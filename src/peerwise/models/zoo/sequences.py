@@ -114,7 +114,8 @@ def fit_sequence(
     if not isinstance(train.X, Sequences):
         raise ModelError(f"rows of type {type(train.X).__name__}: expected Sequences with static and series inputs.")
     build = partial(_build, body, train.X, classes)
-    return fit_net(build, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs)
+    # As published for clinical sequences, where the outcome is rare.
+    return fit_net(build, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs, balanced=True)
 
 
 def _build(body: Callable[[int, int], nn.Module], X: Sequences, classes: int) -> nn.Module:
