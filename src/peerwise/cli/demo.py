@@ -42,9 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Watch(arguments.quiet) as watch:
         found = simulate(experiment, out=arguments.out, workers=arguments.workers, on_event=watch)
     console = results_console()
-    console.print(
-        f"UCI Heart Disease, four hospitals, three models each, {arguments.seeds} seed(s); percent of test rows\n"
-    )
+    console.print(f"UCI Heart Disease, four hospitals, three models each, {arguments.seeds} seed(s)\n")
     print_summary(summarise(found.results), console)
     console.print()
     explain_one(found, Path(arguments.out), console)

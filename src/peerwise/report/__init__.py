@@ -1,5 +1,5 @@
 """What people look at: tables in the terminal."""
 
-from peerwise.report.tables import cost_table, metric_table, print_summary
+from peerwise.report.tables import behaviour_table, cost_table, metric_table, print_summary
 
-__all__ = ["cost_table", "metric_table", "print_summary"]
+__all__ = ["behaviour_table", "cost_table", "metric_table", "print_summary"]

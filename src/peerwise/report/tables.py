@@ -9,29 +9,30 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-METRICS = ("accuracy", "balanced_accuracy")
-LEGEND = (
-    "models: how many have a say, a row; ESS: their effective number; fallback: % of rows where none\n"
-    "seemed reliable and all voted alike; oracle: % that a perfect choice would get right; pool s: asking\n"
-    "all models about a site's rows"
-)
+METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced"}
 PHASES = {"train": "train s", "outputs": "pool s", "fit": "fit s", "predict": "predict s"}
+LEGEND = """\
+percent of test rows, mean over sites and seeds; gain: points over local
+models: how many have a say, a row; ESS: their effective number; fallback: rows
+where none seemed reliable and all voted alike; oracle: what a perfect choice
+would reach; pool s: asking all models about a site's rows"""
 
 
 def print_summary(summary: pd.DataFrame, console: Console) -> None:
-    for metric in METRICS:
-        console.print(metric_table(summary, metric))
+    """All tables, each within 80 columns."""
+    tables = [metric_table(summary, metric) for metric in METRICS]
+    for table in (*tables, behaviour_table(summary), cost_table(summary)):
+        console.print(table)
         console.print()
-    console.print(cost_table(summary))
     console.print(LEGEND, style="dim")
 
 
 def metric_table(summary: pd.DataFrame, metric: str) -> Table:
     """One metric in percent: mean, spread over sites and over seeds, worst site; gain over local and how many sites
     win, tie and lose against it."""
-    table = _table("method", metric.replace("_", " "), "sites ±", "seeds ±", "worst site")
+    table = _table("method", METRICS[metric], "± sites", "± seeds", "worst")
     paired = f"{metric}_gain" in summary.columns
-    for name in ("over local", "win/tie/loss %") if paired else ():
+    for name in ("gain", "win/tie/loss %") if paired else ():
         table.add_column(name, justify="right", no_wrap=True)
     for method, line in summary.iterrows():
         cells: list[Text | str] = [str(method), _marked(line[metric], summary[metric])]
@@ -43,15 +44,21 @@ def metric_table(summary: pd.DataFrame, metric: str) -> Table:
     return table
 
 
-def cost_table(summary: pd.DataFrame) -> Table:
-    """How many models have a say (and ESS), how often none was reliable, what a perfect choice would reach; bytes
-    sent by a site; seconds of all sites together: training, asking the pool's models, fitting, predicting."""
-    table = _table("method", "models", "ESS", "fallback", "oracle", "sent/site", *PHASES.values())
+def behaviour_table(summary: pd.DataFrame) -> Table:
+    """How many models have a say (and ESS), how often none was reliable, what a perfect choice would reach."""
+    table = _table("method", "models", "ESS", "fallback", "oracle")
     for method, line in summary.iterrows():
         cells = [str(method), _number(line["ensemble_size"]), _number(line["ess"])]
-        cells += [_percent(line["fallback"]), _percent(line["oracle"]), _bytes(line["bytes_sent"])]
-        cells += [_number(line.get(f"seconds_{phase}", math.nan)) for phase in PHASES]
-        table.add_row(*cells)
+        table.add_row(*cells, _percent(line["fallback"]), _percent(line["oracle"]))
+    return table
+
+
+def cost_table(summary: pd.DataFrame) -> Table:
+    """Bytes sent by a site; seconds of all sites together: training, asking the pool's models, fitting, predicting."""
+    table = _table("method", "sent/site", *PHASES.values())
+    for method, line in summary.iterrows():
+        seconds = [_number(line.get(f"seconds_{phase}", math.nan)) for phase in PHASES]
+        table.add_row(str(method), _bytes(line["bytes_sent"]), *seconds)
     return table
 
 

@@ -67,6 +67,7 @@ class Explanation:
         lines.append("")
         cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in self.neighbours[:NEARBY])
         lines.append(f"nearest known cases (label, weight): {cases}")
+        lines.append("competence is learned from all known cases; right nearby counts only the nearest ones")
         return "\n".join(lines)
 
     def _voters(self) -> str:
