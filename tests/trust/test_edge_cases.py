@@ -8,9 +8,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from trust_cases import TINY_GRAPH, iris, iris_models, outputs, probabilities
 
 from peerwise import FedDES, NeighbourhoodAccuracy
+from peerwise.models.folds import fold_rows
 from peerwise.space import DecisionSpace, query_edges, train_graph
 from peerwise.trust.competence import select_by_competence
-from peerwise.trust.default_pool import _folds
 
 
 def test_client_lacks_a_class():
@@ -42,12 +42,12 @@ def test_only_member_of_its_class():
 
 def test_class_with_fewer_rows_than_folds():
     X, y = np.zeros((30, 2)), np.array([0] * 27 + [1] * 3)
-    held_out = [fold for _, fold in _folds(X, y, 0)]
+    held_out = [fold for _, fold in fold_rows(y, 5, 0)]
     unstratified = [fold for _, fold in KFold(5, shuffle=True, random_state=0).split(X)]
     assert all(map(np.array_equal, held_out, unstratified))
     y = np.array([0] * 25 + [1] * 5)
     stratified = [fold for _, fold in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)]
-    assert all(map(np.array_equal, [fold for _, fold in _folds(X, y, 0)], stratified))
+    assert all(map(np.array_equal, [fold for _, fold in fold_rows(y, 5, 0)], stratified))
     rng = np.random.default_rng(0)
     learner = FedDES(**TINY_GRAPH).fit(rng.normal(size=(30, 2)), np.array([0] * 28 + [1] * 2))
     assert learner.predict_proba(rng.normal(size=(4, 2))).shape == (4, 2)

@@ -97,4 +97,4 @@ def test_the_published_settings_do_not_move_with_the_defaults():
 
 def test_the_defaults_are_the_published_ones_but_for_the_sample_features_and_the_steps():
     paper, usual = FedDES.paper().get_params(), FedDES().get_params()
-    assert {name for name in usual if usual[name] != paper[name]} == {"features", "batch_size", "lr"}
+    assert {name for name in usual if usual[name] != paper[name]} == {"features", "batch_size", "lr", "fixed_epochs"}

@@ -150,7 +150,7 @@ def test_rows_of_one_class_are_enough(name):
 def test_training_helps_on_a_pool_with_specialists():
     logits, y, _ = outputs(0, 400, models=6, skill=5)
     asked, truth, _ = outputs(1, 400, models=6, skill=5)
-    learner = FedDES(hidden=16, heads=2, fixed_epochs=30, lr=5e-3, random_state=0).fit_outputs(logits, y)
+    learner = FedDES(hidden=16, heads=2, fixed_epochs=30, lr=5e-3, batch_size=32, random_state=0).fit_outputs(logits, y)
     right = (asked.argmax(2) == truth[:, None]).astype(float)
     competence = learner.decide_outputs(asked).competence
     assert np.corrcoef(competence.ravel(), right.ravel())[0, 1] > 0.4
