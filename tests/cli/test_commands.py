@@ -230,7 +230,7 @@ def test_the_demo_prints_a_table_an_explained_case_and_where_the_results_are(cap
     out, err = capsys.readouterr()
     assert err == ""
     for method in ("local", "global_ensemble", "best_single", "feddes"):
-        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == 3
+        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == 4
     assert "One answer opened" in out
     assert "(own)" in out
     assert "nearest known cases" in out
