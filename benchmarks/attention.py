@@ -6,8 +6,8 @@ python benchmarks/attention.py [--nodes 500] [--degree 30]
 from __future__ import annotations
 
 import argparse
-import time
 
+import measure
 import numpy as np
 import torch
 from torch_geometric.nn import GATv2Conv
@@ -42,16 +42,10 @@ def main() -> None:
 
     ours()  # compiles the kernel before the clock starts
     geometric()
-    seconds = {f.__name__: min(_timed(f) for _ in range(a.repeats)) for f in (ours, geometric)}
+    seconds = {f.__name__: measure.fastest(f, a.repeats) for f in (ours, geometric)}
     for name, value in seconds.items():
         print(f"{name:>9} {1000 * value:8.1f} ms")
     print(f"    ratio {seconds['geometric'] / seconds['ours']:8.1f} x")
-
-
-def _timed(work) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
 
 
 if __name__ == "__main__":

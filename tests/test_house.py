@@ -23,6 +23,7 @@ def test_imports_go_one_way() -> None:
 def test_public_names_stay() -> None:
     fixed = {"FedDES", "Pool", "wrap", "simulate", "Method", "Site", "Parcel", "OneShot", "Local", "GlobalEnsemble"}
     fixed |= {"Centralised", "OwnOnly", "BestSingle", "UniformAverage", "NeighbourhoodAccuracy", "DecisionMLP"}
+    fixed |= {"FedDESPaper", "PriorAdapted"}
     fixed |= {
         "Dataset",
         "Experiment",

@@ -10,9 +10,11 @@
     │   └── BadOutputs       wrong shape, non-finite values, rows that are no probabilities
     ├── PoolError            an empty pool, two models of one name, an unknown own model
     ├── ParcelError          something that crossed a border and may not be read
+    ├── StorageError         a file that cannot be written: the disk is full, or the folder is not ours
     └── ConfigError          an unknown key, a value out of range, a method that is not there
 
-Data, model, pool and configuration errors are also ``ValueError``, so scikit-learn's tools treat them as bad input.
+Data, model, pool and configuration errors are also ``ValueError``, so scikit-learn's tools treat them as bad input;
+a storage error is also an ``OSError``.
 Every message carries the value, what was expected and the remedy.
 """
 
@@ -62,8 +64,26 @@ class ParcelError(PeerwiseError):
     """Something that crossed a border and may not be read."""
 
 
+class StorageError(PeerwiseError, OSError):
+    """A file that cannot be written: the disk is full, or the folder is not ours."""
+
+
 class ConfigError(PeerwiseError, ValueError):
     """An unknown key, a value out of range, a method that is not there."""
+
+
+# What is nobody's bad luck at one site: it stops a run, where any other failure of one site's training does not.
+STOPS_A_RUN = (ConfigError, ParcelError, OSError, MemoryError)
+
+
+def reason(error: BaseException) -> str:
+    """One line for what went wrong: the kind of error and the first line that it says.
+
+    >>> reason(ValueError("no rows\\nsecond line"))
+    'ValueError: no rows'
+    """
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0][:300]}" if said else type(error).__name__
 
 
 def choices(value: object, known: Iterable[object], what: str) -> str:

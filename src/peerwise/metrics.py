@@ -4,9 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.floating]
+
+FLOOR = 1e-8  # of a probability within a logarithm
+BINS = 15  # of the calibration error
+THRESHOLD = 0.5
+
+
+def scores(
+    y: Labels, probabilities: Probabilities, *, positive: int | None = None, threshold: float = THRESHOLD
+) -> dict[str, float]:
+    """Everything that probabilities (n, classes) say about themselves on labelled rows; NaN where it is not defined.
+
+    ``positive``: the class to be found, for sensitivity, specificity and the AUPRC of two classes; by default the last
+    one of two, and none of more.
+    """
+    answers = probabilities.argmax(axis=1)
+    found, spared = sensitivity_specificity(y, probabilities, positive=positive, threshold=threshold)
+    return {
+        "accuracy": accuracy(y, answers),
+        "balanced_accuracy": balanced_accuracy(y, answers),
+        "auroc": auroc(y, probabilities),
+        "auprc": auprc(y, probabilities, positive=positive),
+        "sensitivity": found,
+        "specificity": spared,
+        "ece": calibration_error(y, probabilities),
+        "log_loss": log_loss(y, probabilities),
+        "brier": brier(y, probabilities),
+    }
 
 
 def accuracy(y: Labels, predicted: Labels) -> float:
@@ -26,11 +54,77 @@ def balanced_accuracy(y: Labels, predicted: Labels) -> float:
     return float(np.mean([np.mean(predicted[y == label] == label) for label in present]))
 
 
-def log_loss(y: Labels, probabilities: Probabilities, floor: float = 1e-8) -> float:
-    """Mean negative log-probability of the true class, floored so that a certain mistake stays finite."""
+def auroc(y: Labels, probabilities: Probabilities) -> float:
+    """Area under the ROC curve: of two classes; of more the mean of each class present in ``y`` against the rest.
+    NaN unless ``y`` holds two classes or more."""
+    present = np.unique(y)
+    if len(present) < 2:
+        return float("nan")
+    judged = present if probabilities.shape[1] > 2 else present[1:]
+    return float(np.mean([roc_auc_score(y == label, probabilities[:, label]) for label in judged]))
+
+
+def auprc(y: Labels, probabilities: Probabilities, *, positive: int | None = None) -> float:
+    """Average precision: of the positive class where there are two; of more the mean of each class present in ``y``
+    against the rest. NaN unless ``y`` holds two classes or more."""
+    present = np.unique(y)
+    if len(present) < 2:
+        return float("nan")
+    judged = present if probabilities.shape[1] > 2 else [positive_class(probabilities, positive)]
+    return float(np.mean([average_precision_score(y == label, probabilities[:, label]) for label in judged]))
+
+
+def sensitivity_specificity(
+    y: Labels, probabilities: Probabilities, *, positive: int | None = None, threshold: float = THRESHOLD
+) -> tuple[float, float]:
+    """Shares of the positive rows at or above the threshold, and of the others below it; NaN where there are none.
+
+    >>> sensitivity_specificity(np.array([0, 0, 1, 1]), np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5], [0.8, 0.2]]))
+    (0.5, 0.5)
+    """
+    label = positive_class(probabilities, positive)
+    if label is None:
+        return float("nan"), float("nan")
+    called, sick = (probabilities[:, label] >= threshold).astype(np.int64), y == label
+    return accuracy(y[sick] * 0 + 1, called[sick]), accuracy(y[~sick] * 0, called[~sick])
+
+
+def positive_class(probabilities: Probabilities, positive: int | None = None) -> int | None:
+    """The class to be found: the named one, the last of two, or none."""
+    if positive is None and probabilities.shape[1] == 2:
+        return 1
+    return positive
+
+
+def log_loss(y: Labels, probabilities: Probabilities, floor: float = FLOOR) -> float:
+    """Mean negative log-probability of the true class (NLL), floored so that a certain mistake stays finite."""
     if len(y) == 0:
         return float("nan")
     return float(-np.mean(np.log(np.maximum(probabilities[np.arange(len(y)), y], floor))))
+
+
+def brier(y: Labels, probabilities: Probabilities) -> float:
+    """Mean squared distance to the truth, summed over classes; halved for two classes, as is usual: 0 to 1 there, 0 to
+    2 for more."""
+    if len(y) == 0:
+        return float("nan")
+    distance = np.square(probabilities - np.eye(probabilities.shape[1])[y]).sum(axis=1)
+    return float(distance.mean() / (2 if probabilities.shape[1] == 2 else 1))
+
+
+def calibration_error(y: Labels, probabilities: Probabilities, bins: int = BINS) -> float:
+    """Expected calibration error (ECE) of the answer given: over bins of equal width, closed above, the mean distance
+    of confidence and accuracy, weighted by rows. Few rows make it larger than it is.
+
+    >>> calibration_error(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]]))
+    0.4
+    """
+    if len(y) == 0:
+        return float("nan")
+    confidence = probabilities.max(axis=1)
+    right = (probabilities.argmax(axis=1) == y).astype(np.float64)
+    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    return float(np.abs(np.bincount(place, confidence - right, minlength=bins)).sum() / len(y))
 
 
 def effective_size(trust: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from peerwise import (
     OneShot,
     OwnOnly,
     Parcel,
+    PriorAdapted,
     UniformAverage,
 )
 from peerwise.checks import check_method, check_trust_learner
@@ -33,8 +34,11 @@ LEARNERS = [
     NeighbourhoodAccuracy(),
     NeighbourhoodAccuracy(calibrate=False, vote="soft"),
     DecisionMLP(**SMALL),
-    FedDES(**SMALL, heads=2),
-    FedDES(**SMALL, heads=2, features="both", vote="soft", membership="soft", edge_weights=False, residual=False),
+    FedDES(),
+    FedDES(balance=0.5),
+    PriorAdapted(),
+    FedDESPaper(**SMALL, heads=2),
+    FedDESPaper(**SMALL, heads=2, features="both", vote="soft", membership="soft", edge_weights=False, residual=False),
     FedDESPaper(random_state=0),
 ]
 
@@ -48,7 +52,8 @@ METHODS = [
     Local(),
     GlobalEnsemble(folds=2),
     Centralised(),
-    OneShot(FedDES(**SMALL, heads=2), folds=2),
+    OneShot(FedDES(), folds=2),
+    OneShot(FedDESPaper(**SMALL, heads=2), folds=2),
     OneShot(BestSingle(), folds=2),
 ]
 

@@ -17,6 +17,24 @@ from peerwise.models import ZOO
 
 TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--seeds", "1", "--folds", "2"]
 KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
+JSON_PARTS = {"experiment", "evaluation", "summary", "sites", "subgroups", "site_subgroups", "fell_back", "folder"}
+SUMMARY_NAMES = """
+    method accuracy accuracy_std accuracy_seed_std accuracy_worst accuracy_worst_tenth accuracy_gain
+    accuracy_gain_low accuracy_gain_high accuracy_wins accuracy_ties accuracy_losses accuracy_win_rate
+    accuracy_win_rate_low accuracy_win_rate_high accuracy_negative_transfer accuracy_negative_transfer_size
+    accuracy_negative_transfer_burden accuracy_worst_tenth_gain balanced_accuracy balanced_accuracy_gain
+    balanced_accuracy_gain_low balanced_accuracy_gain_high tests significantly_better significantly_worse auroc
+    auroc_sites auprc sensitivity specificity ece log_loss brier ensemble_size ess fallback oracle oracle_gap_closed
+    selected_wrong missed_right mismatch trust_on_wrong pool_wrong home_spearman home_spearman_peers
+    bytes_sent
+"""
+SITE_NAMES = """
+    seed method site test_rows accuracy balanced_accuracy auroc auprc sensitivity specificity ece log_loss brier
+    reference own_accuracy own_balanced_accuracy only_ours only_own accuracy_gain accuracy_gain_low accuracy_gain_high
+    balanced_accuracy_gain balanced_accuracy_gain_low balanced_accuracy_gain_high mcnemar_p holm_p ensemble_size ess
+    fallback oracle oracle_gap_closed mismatch trust_on_wrong undefined fell_back_to fell_back_why
+    bytes_sent
+"""
 Capture = pytest.CaptureFixture[str]
 
 
@@ -64,7 +82,7 @@ def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
 def test_simulate_prints_the_tables_and_where_the_results_are(capsys: Capture) -> None:
     assert main(["simulate", *TINY, "--methods", "local,best_single", "--out", "here"]) == 0
     out, err = capsys.readouterr()
-    assert "win/tie/loss %" in out
+    assert "Against the own models: accuracy" in out
     assert "results: here/results.parquet" in out
     assert "seed 0, best_single: 3 sites" in err
     assert len(pd.read_parquet("here/results.parquet")) == 6
@@ -97,6 +115,12 @@ def test_json_alone_is_on_standard_output(capsys: Capture) -> None:
     assert found["summary"][0]["ess"] is None
     assert len(found["sites"]) == 6
     assert found["folder"] == "x"
+    assert set(found) == JSON_PARTS
+    assert set(SUMMARY_NAMES.split()) <= set(found["summary"][0])
+    assert set(SITE_NAMES.split()) <= set(found["sites"][0])
+    assert isinstance(found["sites"][3]["only_ours"], int)
+    assert "more than two classes" in found["sites"][0]["undefined"]["sensitivity"]
+    assert found["evaluation"]["positive"] is None
 
 
 def test_class_names_reach_json_as_they_are(capsys: Capture) -> None:
@@ -112,6 +136,36 @@ def test_class_names_reach_json_as_they_are(capsys: Capture) -> None:
     assert main(["simulate", "rows.csv", *settings, "--methods", "local", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {line["site"] for line in found["sites"]} == {":cat:", "[bold]b[/bold]"}
+
+
+HEART = ["heart_disease", "--models", "logistic", "--seeds", "1", "--folds", "2", "--methods", "local,best_single"]
+
+
+def test_threshold_positive_class_and_subgroup_reach_the_numbers(capsys: Capture) -> None:
+    base = ["simulate", *HEART, "--format", "json", "-q", "--out", "heart"]
+    assert main(base) == 0
+    plain = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    assert plain["evaluation"]["positive"] == "disease"
+    assert plain["subgroups"] == plain["site_subgroups"] == []
+    assert main([*base, "--positive", "healthy", "--threshold", "0.2", "--subgroup", "sex"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    assert (found["evaluation"]["positive"], found["evaluation"]["threshold"]) == ("healthy", 0.2)
+    for before, after in zip(plain["summary"], found["summary"], strict=True):
+        assert after["sensitivity"] >= before["specificity"]  # the healthy, called from a lower probability
+        assert after["accuracy"] == before["accuracy"]
+    groups = {(line["method"], line["subgroup"]): line for line in found["subgroups"]}
+    assert set(groups) == {(m, g) for m in ("local", "best_single") for g in ("female", "male")}
+    assert groups["best_single", "male"]["rows"] + groups["best_single", "female"]["rows"] == sum(
+        line["test_rows"] for line in found["sites"] if line["method"] == "local"
+    )
+
+
+def test_the_tables_name_the_class_to_be_found_and_the_subgroups(capsys: Capture) -> None:
+    assert main(["simulate", *HEART, "-q", "--out", "heart", "--threshold", "0.3", "--subgroup", "sex"]) == 0
+    out = capsys.readouterr().out
+    assert "'disease' is called from a probability of 0.3" in out
+    assert "Subgroup female: " in out
+    assert all(len(line) <= 80 for line in out.splitlines())
 
 
 def test_a_grid_gives_a_folder_and_a_table_for_each_point(capsys: Capture) -> None:
@@ -156,6 +210,11 @@ def test_partition_flags_reach_the_partition(capsys: Capture) -> None:
         (["simulate", *TINY, "--set", "feddes.k=three"], "method.feddes.k is 'three': expected a whole number"),
         (["simulate", *TINY, "--methods", "local", "--set", "feddes.k=3"], "add 'feddes' to methods"),
         (["simulate", *TINY, "--set", "options.target=x"], "digits: unknown option 'target'"),
+        (["simulate", *TINY, "--threshold", "0"], "threshold is 0.0: expected a probability above 0 and at most 1"),
+        (["simulate", *TINY, "--threshold", "1.5"], "threshold is 1.5"),
+        (["simulate", *TINY, "--threshold", "nan"], "threshold is nan"),
+        (["simulate", "heart_disease", "--positive", "diseas"], "unknown class 'diseas': did you mean 'disease'?"),
+        (["simulate", "heart_disease", "--subgroup", "sexx"], "unknown column 'sexx': did you mean 'sex'?"),
         (["simulate", *TINY, "--seeds", "0"], "seeds is 0: expected a whole number of at least 1"),
         (["simulate", *TINY, "--workers", "0"], "workers is 0"),
         (["simulate", *TINY, "--device", "abacus"], "device is 'abacus'"),
@@ -193,6 +252,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(capsys: Capture, arguments:
         ["list"],
         ["list", "cats"],
         ["simulate", "digits", "--sites", "x"],
+        ["simulate", "digits", "--threshold", "high"],
         ["simulate", "digits", "--assign", "some"],
         ["list", "models", "--format", "xml"],
     ],
@@ -229,8 +289,8 @@ def test_the_demo_prints_a_table_an_explained_case_and_where_the_results_are(cap
     assert main(["demo", "--seeds", "1", "--workers", "1", "--out", "demo", "-q"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    for method in ("local", "global_ensemble", "best_single", "feddes"):
-        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == 4
+    for method, tables in (("local", 3), ("global_ensemble", 6), ("best_single", 6), ("feddes", 6)):
+        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == tables
     assert "One answer opened" in out
     assert "(own)" in out
     assert "nearest known cases" in out

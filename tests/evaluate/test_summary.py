@@ -102,6 +102,35 @@ def test_without_local_there_is_nothing_to_gain_over() -> None:
     assert table.loc["better", "accuracy"] == pytest.approx(0.75)
 
 
+def test_the_own_model_of_the_same_pool_comes_before_local() -> None:
+    frame = results(SCORES)
+    pool = frame["method"] == "better"
+    frame["own_accuracy"] = np.where(pool, 0.6, np.nan)
+    frame["own_balanced_accuracy"] = np.where(pool, 0.3, np.nan)
+    line = summarise(frame).loc["better"]
+    assert line["accuracy_gain"] == pytest.approx((0.0 + 0.1 + 0.2 + 0.3) / 4)
+    assert line["accuracy_ties"] == 0.25
+    assert summarise(frame).loc["local", "accuracy_ties"] == 1.0  # local has no pool, and is held to itself
+    assert summarise(frame, reference="local").loc["better", "accuracy_gain"] == pytest.approx(0.15)
+    alone = summarise(frame[pool])
+    assert alone.loc["better", "accuracy_gain"] == pytest.approx(0.15)
+
+
+def test_the_worst_tenth_is_taken_within_a_seed() -> None:
+    scores = {(seed, str(site)): (site + 10 * seed) / 100 for seed in (0, 1) for site in range(20)}
+    line = summarise(results({"local": scores})).loc["local"]
+    assert line["accuracy_worst_tenth"] == pytest.approx((0.005 + 0.105) / 2)
+    assert line["accuracy_worst"] == pytest.approx((0.0 + 0.1) / 2)
+
+
+def test_a_metric_that_some_sites_lack_is_the_mean_of_the_others() -> None:
+    frame = results(SCORES, auroc=0.8)
+    frame.loc[(frame["seed"] == 0) & (frame["site"] == "a"), "auroc"] = np.nan
+    line = summarise(frame).loc["better"]
+    assert line["auroc"] == pytest.approx(0.8)
+    assert line["auroc_sites"] == 3
+
+
 def test_another_reference_can_be_asked_for() -> None:
     table = summarise(results(SCORES), reference="better")
     assert [table.loc["local", f"accuracy_{key}"] for key in ("wins", "ties", "losses")] == [0.25, 0.25, 0.5]

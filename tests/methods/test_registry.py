@@ -23,7 +23,7 @@ from peerwise.methods import (
     method_parameters,
     registry,
 )
-from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy
+from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, PriorAdapted
 
 SHIPPED = {
     "local": Local,
@@ -32,6 +32,7 @@ SHIPPED = {
     "feddes": FedDES,
     "feddes_paper": FedDESPaper,
     "best_single": BestSingle,
+    "prior_adapted": PriorAdapted,
     "neighbourhood": NeighbourhoodAccuracy,
     "decision_mlp": DecisionMLP,
 }
@@ -76,14 +77,14 @@ def test_every_method_can_be_made_and_describes_itself(name: str) -> None:
 def test_parameters_are_those_of_the_constructor_without_what_the_run_gives() -> None:
     assert method_parameters("local") == {}
     assert method_parameters("global_ensemble") == {"vote": "soft"}
-    feddes = method_parameters("feddes")
+    feddes = method_parameters("feddes_paper")
     assert feddes["k"] == 5
     assert feddes["epochs"] == 300
     assert not {"pool", "own", "device"} & set(feddes)
 
 
 def test_settings_reach_the_learner_and_base_training_is_the_runs() -> None:
-    method = make_method("feddes", {"k": 7, "epochs": 9}, folds=3, epochs=2)
+    method = make_method("feddes_paper", {"k": 7, "epochs": 9}, folds=3, epochs=2)
     assert isinstance(method, OneShot)
     assert (method.learner.k, method.learner.epochs, method.epochs) == (7, 9, 2)  # type: ignore[attr-defined]
 
@@ -92,17 +93,17 @@ def test_settings_reach_the_learner_and_base_training_is_the_runs() -> None:
     ("name", "settings", "message"),
     [
         ("fedes", {}, r"unknown method 'fedes': did you mean 'feddes'\? Choices: .*local"),
-        ("feddes", {"kk": 3}, r"method.feddes: unknown parameter 'kk': did you mean 'k'\?.*hidden"),
+        ("feddes_paper", {"kk": 3}, r"method.feddes_paper: unknown parameter 'kk': did you mean 'k'\?.*hidden"),
         ("local", {"k": 3}, r"method.local: unknown parameter 'k': there are none"),
         ("local", {"folds": 3}, r"method.local: unknown parameter 'folds'"),
         ("feddes", {"pool": None}, "unknown parameter 'pool'"),
         ("feddes", {"k": "many"}, r"method.feddes.k is 'many': expected a whole number"),
         ("feddes", {"k": True}, r"method.feddes.k is True: expected a whole number"),
         ("feddes", {"k": 2.5}, r"method.feddes.k is 2.5: expected a whole number"),
-        ("feddes", {"lr": "fast"}, r"method.feddes.lr is 'fast': expected a finite number"),
-        ("feddes", {"lr": float("nan")}, r"method.feddes.lr is nan: expected a finite number"),
-        ("feddes", {"vote": "loud"}, r"method.feddes.vote is 'loud': expected 'hard' or 'soft'"),
-        ("feddes", {"calibrate": 1}, r"method.feddes.calibrate is 1: expected true or false"),
+        ("feddes_paper", {"lr": "fast"}, r"method.feddes_paper.lr is 'fast': expected a finite number"),
+        ("feddes_paper", {"lr": float("nan")}, r"method.feddes_paper.lr is nan: expected a finite number"),
+        ("feddes_paper", {"vote": "loud"}, r"method.feddes_paper.vote is 'loud': expected 'hard' or 'soft'"),
+        ("feddes_paper", {"calibrate": 1}, r"method.feddes_paper.calibrate is 1: expected true or false"),
         ("feddes", 5, r"method.feddes is 5: expected a table of parameters"),
     ],
 )
@@ -112,7 +113,7 @@ def test_wrong_names_and_values_are_refused_with_the_choices(name: str, settings
 
 
 def test_whole_numbers_pass_for_numbers_and_nothing_where_nothing_is_allowed() -> None:
-    method = make_method("feddes", {"lr": 1, "random_state": None}, folds=5, epochs=None)
+    method = make_method("feddes_paper", {"lr": 1, "random_state": None}, folds=5, epochs=None)
     assert method.learner.lr == 1  # type: ignore[attr-defined]
 
 

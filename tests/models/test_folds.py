@@ -149,3 +149,20 @@ def test_one_patient_has_no_folds() -> None:
     rows = patients(np.random.default_rng(2), count=1)
     assert fold_rows(rows.y, 5, 0, rows.group) == []
     assert len(inner_validation(rows.y, 0, rows.group)[1]) == 0
+
+
+def test_folds_of_a_known_length_use_all_their_rows_for_as_many_steps() -> None:
+    X = np.arange(60, dtype=np.float32)[:, None]
+    calls = []
+
+    def fit(train, val, **options):
+        calls.append((set(train.X[:, 0]), val, options["max_epochs"]))
+        return _Spy()
+
+    spy = Recipe("spy", "table", "", fit, by_epochs=True)
+    out_of_fold(spy, Rows(X, np.arange(60) % 2), classes=2, folds=3, seed=4, max_epochs=50, epochs=8)
+    for (train, val, longest), (fitting, held) in zip(calls, fold_rows(np.arange(60) % 2, 3, 4), strict=True):
+        assert train == set(X[fitting, 0])
+        assert not train & set(X[held, 0])
+        assert val is None
+        assert longest == 12

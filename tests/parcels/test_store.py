@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 
 import numpy as np
 import pytest
 
-from peerwise.errors import ParcelError
+from peerwise.errors import ParcelError, StorageError
 from peerwise.parcels import Keep, Store, sha256, write_atomic
+from peerwise.parcels.store import UNFINISHED, remove_leftovers
 
 
 def files(folder):
@@ -31,9 +33,36 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         write_atomic(path, "text is no bytes")
     assert path.read_bytes() == b"old"
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="folder"):
+    with pytest.raises(StorageError, match="folder cannot be written"):
         write_atomic(tmp_path / "folder", b"a file cannot take the place of a folder")
     assert files(tmp_path) == ["file"]
+
+
+def test_without_room_the_old_file_stays_and_the_error_says_what_to_do(tmp_path):
+    path = tmp_path / "file"
+    write_atomic(path, b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(
+            StorageError, match=r"file cannot be written \(.*\): expected room for 5000 bytes.*Free some"
+        ):
+            write_atomic(path, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes() == b"old"
+    assert files(tmp_path) == ["file"]
+
+
+def test_only_what_killed_writers_left_is_removed(tmp_path):
+    store = Store(tmp_path)
+    store.save("a/b", {"model": b"onnx"})
+    before = files(tmp_path)
+    for place in (tmp_path, tmp_path / "blobs", tmp_path / "a"):
+        (place / f".{'f' * 32}{UNFINISHED}").write_bytes(b"half")
+    (tmp_path / f"mine{UNFINISHED}").write_bytes(b"mine")
+    remove_leftovers(tmp_path)
+    assert files(tmp_path) == sorted([*before, f"mine{UNFINISHED}"])
 
 
 def test_others_may_read_what_the_umask_lets_them(tmp_path):
@@ -128,6 +157,18 @@ def test_kept_work_outlives_the_object_in_a_folder_only(tmp_path):
     Keep()({"a": 1}, lambda: {"b": 2})
     with pytest.raises(AssertionError, match="worked twice"):
         Keep()({"a": 1}, never)
+
+
+def test_work_is_told_once_it_is_kept_and_never_when_it_was_found(tmp_path):
+    told = []
+
+    def on_work(key, parts):
+        assert (tmp_path / "kept" / f"{key}.json").is_file()
+        told.append(parts["a"])
+
+    for _ in range(2):
+        Keep(tmp_path, on_work)({"a": 1}, lambda: {"b": 2})
+    assert told == [1]
 
 
 def test_work_that_fails_is_not_kept(tmp_path):

@@ -10,23 +10,30 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from peerwise.evaluate import Assessment
 from peerwise.methods import method_names
-from peerwise.report import print_summary
-from peerwise.report.tables import _bytes
+from peerwise.report import print_assessment, print_summary
+from peerwise.report.cells import size as bytes_shown
+from peerwise.report.tables import PHASES
 
 
 def summary(names: list[str], paired: bool = True) -> pd.DataFrame:
+    """Lines as wide as they can get."""
     lines = {}
     for place, name in enumerate(names):
         line: dict[str, float] = {}
         for metric in ("accuracy", "balanced_accuracy"):
             line |= {metric: 0.5 + 0.05 * place, f"{metric}_std": 0.123, f"{metric}_seed_std": 0.012}
-            line[f"{metric}_worst"] = 0.25
+            line[f"{metric}_worst_tenth"] = 0.25
             if paired:
                 line |= {f"{metric}_gain": 0.05 * place - 0.05, f"{metric}_wins": 1.0, f"{metric}_ties": 0.0}
-                line[f"{metric}_losses"] = 0.0
-        line |= {"ensemble_size": 123.4, "ess": 120.1, "fallback": 1.0, "oracle": 1.0, "bytes_sent": 7.8e8}
-        line |= {f"seconds_{phase}": 12345.6 for phase in ("train", "outputs", "fit", "predict")}
+                line |= {f"{metric}_losses": 0.0, f"{metric}_negative_transfer_burden": 0.1234}
+                line |= {f"{metric}_gain_low": -0.123, f"{metric}_gain_high": 0.123}
+        line |= dict.fromkeys(("auroc", "auprc", "sensitivity", "specificity", "ece"), 1.0)
+        line |= {"log_loss": 12.345, "brier": 1.999, "tests": 200, "significantly_better": 150}
+        line |= {"significantly_worse": 3, "oracle_gap_closed": -1.234, "trust_on_wrong": 1.0, "mismatch": 123.4}
+        line |= {"home_spearman": -0.55, "ensemble_size": 123.4, "ess": 120.1, "fallback": 1.0, "oracle": 1.0}
+        line |= {"bytes_sent": 7.8e8} | {f"seconds_{phase}": 12345.6 for phase in PHASES}
         lines[name] = line
     return pd.DataFrame.from_dict(lines, orient="index")
 
@@ -34,7 +41,12 @@ def summary(names: list[str], paired: bool = True) -> pd.DataFrame:
 def shown(table: pd.DataFrame, width: int = 80, colour: bool = False) -> str:
     text = io.StringIO()
     system: Literal["standard"] | None = "standard" if colour else None
-    print_summary(table, Console(file=text, width=width, highlight=False, force_terminal=colour, color_system=system))
+    settings = {"positive": "disease", "threshold": 0.3}
+    print_summary(
+        table,
+        Console(file=text, width=width, highlight=False, force_terminal=colour, color_system=system),
+        settings,
+    )
     return text.getvalue()
 
 
@@ -43,21 +55,75 @@ def test_tables_of_all_methods_fit_80_columns_without_cutting_a_word() -> None:
     text = shown(summary(names))
     assert "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert all(sum(line.startswith(f"{name} ") for line in text.splitlines()) == 4 for name in names)
-    assert "win/tie/loss %" in text
+    for name in names:
+        expected = 4 if name == "local" else 6  # it is not held to itself
+        assert sum(line.startswith(f"{name} ") for line in text.splitlines()) == expected
     assert "780 MB" in text
+    assert "'disease' is called from a probability of 0.3" in text
+
+
+def lines_of(text: str, method: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.startswith(f"{method} ")]
 
 
 def test_numbers_are_percent_with_a_sign_where_it_is_a_gain() -> None:
-    lines = shown(summary(["local", "feddes", "best"])).splitlines()
-    feddes = next(line for line in lines if line.startswith("feddes"))
-    assert feddes.split() == ["feddes", "55.0", "12.3", "1.2", "25.0", "+0.0", "100", "/", "0", "/", "0"]
-    assert "-5.0" in next(line for line in lines if line.startswith("local"))
+    right, own, balanced, worth, trusted, _ = lines_of(shown(summary(["local", "low", "feddes"])), "feddes")
+    assert right == ["feddes", "60.0", "12.3", "1.2", "25.0", "60.0", "1.2", "25.0"]
+    assert own == ["feddes", "+5.0", "-12.3", "to", "+12.3", "100/0/0", "12.34", "150", "3"]
+    assert balanced == own[:-2]
+    assert worth == ["feddes", "100.0", "100.0", "100.0", "100.0", "100.0", "12.35", "2.00"]
+    assert trusted == ["feddes", "123", "120", "100.0", "100.0", "-123.4", "100.0", "123", "-0.55"]
 
 
-def test_without_local_the_columns_against_it_are_left_out() -> None:
-    assert "win/tie/loss" in shown(summary(["feddes"]))
-    assert "win/tie/loss" not in shown(summary(["feddes"], paired=False))
+def test_the_number_of_tests_is_told() -> None:
+    assert "of 200 sites x seeds (exact McNemar test at 5 %, Holm-corrected)" in shown(summary(["feddes"]))
+
+
+def test_without_own_models_there_is_no_table_against_them() -> None:
+    assert "Against the own models: accuracy" in shown(summary(["feddes"]))
+    assert "Against" not in shown(summary(["feddes"], paired=False))
+    assert "Against" not in shown(summary(["local"]))
+
+
+def test_methods_that_do_not_choose_have_no_table_of_choices() -> None:
+    table = summary(["local", "centralised"])
+    table["ensemble_size"] = np.nan
+    assert "Whom it trusts" not in shown(table)
+
+
+def test_more_than_two_classes_have_no_columns_of_dashes() -> None:
+    table = summary(["local", "feddes"])
+    table[["sensitivity", "specificity"]] = np.nan
+    assert "tivity" not in shown(table)
+    assert "AUROC" in shown(table)
+
+
+def test_the_bare_summary_of_results_has_tables_too() -> None:
+    """What `summarise` gives by itself, without tests and intervals."""
+    lost = ["tests", "significantly_better", "significantly_worse", "oracle_gap_closed", "trust_on_wrong", "mismatch"]
+    ends = [f"{metric}_gain_{end}" for metric in ("accuracy", "balanced_accuracy") for end in ("low", "high")]
+    text = shown(summary(["local", "feddes"]).drop(columns=[*lost, *ends, "home_spearman"]))
+    assert "signif." not in text
+    assert lines_of(text, "feddes")[1] == ["feddes", "+0.0", "-", "100/0/0", "12.34"]
+
+
+def test_subgroups_and_sites_that_fell_back_follow_the_tables() -> None:
+    metrics = dict.fromkeys(("accuracy", "balanced_accuracy", "auroc", "sensitivity", "specificity"), 1.0)
+    groups = pd.DataFrame(
+        [
+            {"method": name, "subgroup": group, "rows": 12.3, **metrics, "accuracy_gain": -0.123}
+            for group in ("[bold]old", "a subgroup with a very long name that goes on and on until the end of the line")
+            for name in ("local", "global_ensemble~abc123")
+        ]
+    )
+    why = {"seed": 2, "method": "feddes", "site": "ward", "to": "its own models", "why": "the loss was NaN"}
+    found = Assessment({"positive": None}, summary(["local"]), pd.DataFrame(), groups, pd.DataFrame(), [why])
+    text = io.StringIO()
+    print_assessment(found, Console(file=text, width=80, highlight=False))
+    assert "Subgroup [bold]old: 12 test rows a seed" in text.getvalue()
+    assert "…" not in text.getvalue()
+    assert lines_of(text.getvalue(), "global_ensemble~abc123")[0][-1] == "-12.3"
+    assert "site ward (seed 2, feddes): answered by its own models, because the loss was NaN" in text.getvalue()
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan() -> None:
@@ -87,4 +153,4 @@ def test_one_method_alone_is_neither_best_nor_worst() -> None:
      (4e15, "4000.0 TB"), (float("nan"), "-")],
 )  # fmt: skip
 def test_bytes_are_told_in_the_unit_that_fits(size: float, text: str) -> None:
-    assert _bytes(size) == text
+    assert bytes_shown(size) == text

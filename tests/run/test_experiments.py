@@ -46,6 +46,7 @@ def written(folder: Path, text: str) -> Path:
         ({"dataset": "nowhere/rows.csv"}, r"dataset: nowhere/rows.csv is not there"),
         ({"options": "x"}, "options is 'x': expected a table"),
         ({"device": 0}, "device is 0: expected text"),
+        ({"subgroup": 3}, "subgroup is 3: expected text or nothing"),
         ({"assign": "some"}, "assign is 'some': expected 'all' or 'cycle' or nothing"),
         ({"partition": "dirichlt"}, r"partition: unknown partition 'dirichlt': did you mean 'dirichlet'\?"),
         ({"partition": ["dirichlet"]}, r"partition is \['dirichlet'\]: expected text or nothing"),
@@ -84,7 +85,7 @@ def test_names_may_be_a_list_or_divided_by_commas() -> None:
 
 def test_what_decides_the_models_decides_the_folder_and_nothing_else() -> None:
     base = Experiment(methods=("feddes",))
-    same = [Experiment(methods=("local", "feddes"), seeds=9, method={"feddes": {"k": 7}})]
+    same = [Experiment(methods=("local", "feddes"), seeds=9, method={"feddes": {"k": 7}}), Experiment(subgroup="sex")]
     other = [Experiment(rows=99), Experiment(models=("logistic",)), Experiment(epochs=3), Experiment(folds=4),
              Experiment(partition="natural"), Experiment(public=3)]  # fmt: skip
     assert {each.pool_key for each in same} == {base.pool_key}

@@ -29,7 +29,12 @@ def test_memory_and_folder_give_identical_answers(tmp_path: Path) -> None:
         return np.concatenate([answer(method, site, site.test.X) for site in sites])
 
     keep = Keep()
-    for name, settings in [("best_single", {}), ("feddes", {"epochs": 2, "hidden": 8}), ("centralised", {})]:
+    for name, settings in [
+        ("best_single", {}),
+        ("feddes", {}),
+        ("feddes_paper", {"epochs": 2, "hidden": 8}),
+        ("centralised", {}),
+    ]:
         method = make_method(name, settings, folds=2, epochs=1)
         assert np.array_equal(answers(method, None), answers(method, tmp_path / name)), name
 

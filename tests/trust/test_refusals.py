@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 from trust_cases import LEARNERS, TINY_GRAPH, iris, iris_models, outputs, probabilities
 
-from peerwise import BestSingle, DecisionMLP, FedDES, NeighbourhoodAccuracy, OwnOnly, UniformAverage, wrap
+from peerwise import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, OwnOnly, UniformAverage, wrap
 from peerwise.errors import BadOutputs, ConfigError, DataError, ModelError, PoolError
 
 X, Y = iris()
@@ -47,9 +47,9 @@ def test_negative_unknown_and_odd_labels_of_outputs(labels, message):
     y = CODES.astype(float if labels == 0.5 else int)
     y[3] = labels
     with pytest.raises(DataError, match=message):
-        FedDES(**TINY_GRAPH).fit_outputs(LOGITS, y)
+        FedDESPaper(**TINY_GRAPH).fit_outputs(LOGITS, y)
     with pytest.raises(DataError, match=f"validation y .*{message}"):
-        FedDES(**TINY_GRAPH).fit_outputs(LOGITS, CODES, validation=(LOGITS, y))
+        FedDESPaper(**TINY_GRAPH).fit_outputs(LOGITS, CODES, validation=(LOGITS, y))
 
 
 def test_an_unknown_label_of_a_pool():
@@ -67,10 +67,10 @@ def test_numbers_of_rows_that_do_not_match():
     with pytest.raises(DataError, match=r"y has shape \(29,\)"):
         FedDES().fit_outputs(LOGITS, CODES[1:])
     with pytest.raises(DataError, match="X has 29 rows: expected 30"):
-        FedDES(features="both").fit_outputs(LOGITS, CODES, X=INPUTS[1:])
+        FedDESPaper(features="both").fit_outputs(LOGITS, CODES, X=INPUTS[1:])
     with pytest.raises(DataError, match="validation X has 29 rows"):
-        FedDES(features="both").fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES, INPUTS[1:]))
-    learner = FedDES(features="both", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
+        FedDESPaper(features="both").fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES, INPUTS[1:]))
+    learner = FedDESPaper(features="both", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
     with pytest.raises(DataError, match="X has 29 rows"):
         learner.trust_outputs(LOGITS, INPUTS[1:])
 
@@ -165,9 +165,9 @@ def test_out_of_fold_outputs_of_the_wrong_shape():
 def test_settings_of_feddes(setting):
     (name,) = setting
     with pytest.raises(ConfigError, match=f"{name}="):
-        FedDES(**setting).fit_outputs(LOGITS, CODES)
+        FedDESPaper(**setting).fit_outputs(LOGITS, CODES)
     with pytest.raises(ConfigError, match=f"{name}="):
-        FedDES(MODELS, **setting).fit(X, Y)
+        FedDESPaper(MODELS, **setting).fit(X, Y)
 
 
 def test_settings_of_the_others():
@@ -195,11 +195,11 @@ def test_validation_of_fit_that_is_no_pair():
 
 
 def test_inputs_that_are_missing_at_the_question():
-    learner = FedDES(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
+    learner = FedDESPaper(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
     with pytest.raises(DataError, match="X is missing"):
         learner.trust_outputs(LOGITS)
     with pytest.raises(DataError, match="X is missing"):
-        FedDES(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES))
+        FedDESPaper(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES))
 
 
 @every_learner

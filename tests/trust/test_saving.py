@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from trust_cases import LEARNERS, TINY_GRAPH, iris, iris_models, outputs
+from trust_cases import LEARNERS, iris, iris_models, outputs
 
 from peerwise import FedDES, Pool, UniformAverage, wrap
 from peerwise.errors import ParcelError, PoolError
@@ -51,7 +51,7 @@ def test_a_learner_of_outputs_comes_back_exactly(name, tmp_path):
 
 
 def test_an_explanation_comes_back(tmp_path):
-    learner = FedDES(MODELS, own=["bayes"], **TINY_GRAPH).fit(X, Y)
+    learner = FedDES(MODELS, own=["bayes"]).fit(X, Y)
     learner.save(tmp_path)
     mine, theirs = learner.explain(X[4]), FedDES.load(tmp_path).explain(X[4])
     assert theirs.answer == mine.answer
@@ -63,7 +63,7 @@ def test_an_explanation_comes_back(tmp_path):
 
 
 def test_saving_what_was_loaded_gives_the_same_again(tmp_path):
-    learner = FedDES(MODELS, **TINY_GRAPH).fit(X, Y)
+    learner = FedDES(MODELS).fit(X, Y)
     learner.save(tmp_path / "one")
     once = FedDES.load(tmp_path / "one")
     once.save(tmp_path / "two")
@@ -72,7 +72,7 @@ def test_saving_what_was_loaded_gives_the_same_again(tmp_path):
 
 def test_a_learner_of_outputs_that_is_given_its_pool_can_be_saved(tmp_path):
     """As a federated method makes it: learned from outputs, its models ONNX files."""
-    first = FedDES(MODELS, **TINY_GRAPH).fit(X, Y)
+    first = FedDES(MODELS).fit(X, Y)
     first.save(tmp_path / "first")
     files = FedDES.load(tmp_path / "first").pool_
     learner = learner_from_tree(FedDES, learner_to_tree(first))
@@ -82,7 +82,7 @@ def test_a_learner_of_outputs_that_is_given_its_pool_can_be_saved(tmp_path):
 
 
 def test_the_default_pool_travels_too(tmp_path):
-    learner = FedDES(**TINY_GRAPH).fit(X, Y)
+    learner = FedDES().fit(X, Y)
     learner.save(tmp_path)
     np.testing.assert_allclose(FedDES.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
 
@@ -93,7 +93,7 @@ def constant(rows):
 
 def test_a_function_is_saved_by_name_and_must_be_given_again(tmp_path):
     function = wrap(constant, name="mine", classes=["setosa", "versicolor", "virginica"])
-    learner = FedDES([wrap(MODELS["bayes"], name="bayes"), function], **TINY_GRAPH).fit(X, Y)
+    learner = FedDES([wrap(MODELS["bayes"], name="bayes"), function]).fit(X, Y)
     with pytest.warns(UserWarning, match="'mine' is saved by name only") as caught:
         learner.save(tmp_path)
     assert [w.filename for w in caught] == [__file__]
@@ -118,7 +118,7 @@ def test_a_torch_model_travels(tmp_path):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     pool = [wrap(net, name="net", classes=["setosa", "versicolor", "virginica"]), wrap(MODELS["forest"], name="forest")]
-    learner = FedDES(pool, **TINY_GRAPH).fit(X, Y)
+    learner = FedDES(pool).fit(X, Y)
     learner.save(tmp_path)
     np.testing.assert_allclose(FedDES.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
 
@@ -161,7 +161,7 @@ def test_a_missing_broken_or_foreign_folder_is_refused(tmp_path):
 
 
 def test_the_folder_holds_no_pickle_and_no_inputs(tmp_path):
-    FedDES(MODELS, **TINY_GRAPH).fit(X, Y).save(tmp_path)
+    FedDES(MODELS).fit(X, Y).save(tmp_path)
     for path in tmp_path.rglob("*"):
         if path.is_file():
             data = path.read_bytes()

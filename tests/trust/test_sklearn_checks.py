@@ -5,11 +5,28 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from peerwise import BestSingle, DecisionMLP, FedDES, NeighbourhoodAccuracy, OwnOnly, UniformAverage
+from peerwise import (
+    BestSingle,
+    DecisionMLP,
+    FedDES,
+    FedDESPaper,
+    NeighbourhoodAccuracy,
+    OwnOnly,
+    PriorAdapted,
+    UniformAverage,
+)
 
 TINY = {"epochs": 2, "hidden": 8, "random_state": 0}
-FAST = [FedDES(heads=1, **TINY)]
-SLOW = [DecisionMLP(**TINY), NeighbourhoodAccuracy(), BestSingle(), OwnOnly(), UniformAverage()]
+FAST = [FedDES(random_state=0)]
+SLOW = [
+    FedDESPaper(heads=1, **TINY),
+    DecisionMLP(**TINY),
+    NeighbourhoodAccuracy(),
+    BestSingle(),
+    OwnOnly(),
+    PriorAdapted(),
+    UniformAverage(),
+]
 
 
 def checks(learners, *marks):

@@ -8,19 +8,33 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from peerwise import BestSingle, DecisionMLP, FedDES, NeighbourhoodAccuracy, OwnOnly, UniformAverage
+from peerwise import (
+    BestSingle,
+    DecisionMLP,
+    FedDES,
+    FedDESPaper,
+    NeighbourhoodAccuracy,
+    OwnOnly,
+    PriorAdapted,
+    UniformAverage,
+)
 
 TINY = {"hidden": 8, "epochs": 4, "fixed_epochs": 4, "batch_size": 64, "random_state": 0}
 TINY_GRAPH = {**TINY, "heads": 2}
 
 LEARNERS = {
-    "feddes": FedDES(own=[0], **TINY_GRAPH),
-    "feddes_input": FedDES(own=[0], features="both", membership="soft", min_positives=1, vote="soft", **TINY_GRAPH),
+    "feddes": FedDES(own=[0]),
+    "feddes_balanced": FedDES(own=[0], balance=1.0),
+    "feddes_paper": FedDESPaper(own=[0], **TINY_GRAPH),
+    "feddes_input": FedDESPaper(
+        own=[0], features="both", membership="soft", min_positives=1, vote="soft", **TINY_GRAPH
+    ),
     "mlp": DecisionMLP(own=[0], **TINY),
     "neighbourhood": NeighbourhoodAccuracy(own=[0]),
     "own": OwnOnly(own=[0]),
     "best": BestSingle(own=[0]),
     "uniform": UniformAverage(own=[0]),
+    "prior_adapted": PriorAdapted(own=[0]),
 }
 
 

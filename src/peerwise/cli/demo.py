@@ -13,9 +13,9 @@ from rich.console import Console
 from peerwise.cli.output import results_console
 from peerwise.cli.progress import Watch
 from peerwise.data import Site
-from peerwise.evaluate import summarise
+from peerwise.evaluate import assess
 from peerwise.methods import OneShot, make_method
-from peerwise.report import print_summary
+from peerwise.report import print_assessment
 from peerwise.run import Experiment, Run, RunFolder, federation, simulate
 from peerwise.trust import FedDES
 
@@ -43,8 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = simulate(experiment, out=arguments.out, workers=arguments.workers, on_event=watch)
     console = results_console()
     console.print(f"UCI Heart Disease, four hospitals, three models each, {arguments.seeds} seed(s)\n")
-    print_summary(summarise(found.results), console)
-    console.print()
+    print_assessment(assess(found, classes=experiment.load_data().classes), console)
     explain_one(found, Path(arguments.out), console)
     console.print(
         f"\nresults: {arguments.out}/results.parquet   settings: {arguments.out}/config.toml",

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
+from peerwise.cli.as_json import as_json
 from peerwise.cli.output import print_json, results_console
 from peerwise.cli.progress import Watch
 from peerwise.data import PARTITIONS, partition_parameters
 from peerwise.errors import ConfigError
-from peerwise.evaluate import summarise
-from peerwise.report import print_summary
+from peerwise.evaluate import Assessment, assess, check_positive
+from peerwise.report import print_assessment
 from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
 
 EXAMPLES = """examples:
@@ -25,6 +22,7 @@ EXAMPLES = """examples:
       --models small_cnn,lenet --methods local,feddes --workers 2 --set feddes.k=7 --out runs/fashion
   peerwise simulate --split digits.npz --methods local,feddes --format json
   peerwise simulate ward.csv --set options.target=died --set options.site=hospital --partition natural
+  peerwise simulate heart_disease --subgroup sex --positive disease --threshold 0.3
   peerwise simulate experiments/heart.toml
 
 running again with the same --out goes on where it stopped; adding methods or seeds reuses trained models.
@@ -56,6 +54,11 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--folds", type=int, help="folds of the out-of-fold predictions")
     parser.add_argument("--epochs", type=int, help="at most so many epochs of base training")
     parser.add_argument("--device", help="torch device of training")
+    parser.add_argument("--subgroup", metavar="COLUMN", help="also compare by the values of a column, e.g. sex")
+    parser.add_argument("--positive", metavar="CLASS", help="class to be found (default: the last of two)")
+    parser.add_argument(
+        "--threshold", type=float, default=0.5, help="probability from which it is called found (default 0.5)"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. feddes.k=7 (repeatable)")
     parser.add_argument("--workers", type=int, default=1, help="processes (default 1); never changes the numbers")
     parser.add_argument("--data-dir", help="folder with the data sets (default: $PEERWISE_DATA)")
@@ -67,6 +70,7 @@ def add_to(verbs: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     wanted = _experiments(arguments)
+    _check_wanted(wanted, arguments)
     finished: dict[str, Run] = {}
     with Watch(arguments.quiet) as watch:
         for name, experiment in wanted.items():
@@ -75,35 +79,35 @@ def run(arguments: argparse.Namespace) -> int:
                 experiment, out=out, workers=arguments.workers, data_dir=arguments.data_dir, on_event=watch
             )
     if arguments.format == "json":
-        found = [as_json(run) for run in finished.values()]
+        found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
         print_json(found[0] if len(found) == 1 else found)
         return 0
     console = results_console()
     for name, one in finished.items():
         if len(finished) > 1:
             console.print(name, style="bold", markup=False)
-        print_summary(summarise(one.results), console)
+        print_assessment(_assess(one, arguments), console)
         for method in one.experiment.methods:
             if settings := one.experiment.settings(method):
                 shown = ", ".join(f"{key}={value}" for key, value in settings.items())
                 console.print(f"{one.experiment.label(method)}: {shown}", markup=False)
-        console.print(f"\nresults: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
+        console.print(f"results: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
     return 0
 
 
-def as_json(run: Run) -> dict[str, Any]:
-    """The experiment, one line a method, and one a seed, method and site."""
-    return {
-        "experiment": {key: value for key, value in asdict(run.experiment).items() if value is not None},
-        "summary": _records(summarise(run.results).reset_index()),
-        "sites": _records(run.results),
-        "folder": str(run.folder) if run.folder else None,
-    }
+def _check_wanted(wanted: dict[str, Experiment], arguments: argparse.Namespace) -> None:
+    """Refuse a threshold or a class that cannot be, before hours of work."""
+    check_positive(None, (), arguments.threshold)
+    if arguments.positive is not None:
+        for experiment in wanted.values():
+            check_positive(arguments.positive, experiment.load_data(arguments.data_dir).classes, arguments.threshold)
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    records = table.astype(object).to_dict(orient="records")
-    return [{str(k): None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in records]
+def _assess(run: Run, arguments: argparse.Namespace) -> Assessment:
+    count = next(iter(run.predictions.values()))["probabilities"].shape[1]
+    named = count == 2 or arguments.positive is not None
+    classes = run.experiment.load_data(arguments.data_dir).classes if named else ()
+    return assess(run, classes=classes, positive=arguments.positive, threshold=arguments.threshold)
 
 
 def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:
@@ -137,6 +141,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         "folds",
         "epochs",
         "device",
+        "subgroup",
     )
     settings: dict[str, Any] = {k: getattr(arguments, k) for k in plain if getattr(arguments, k) is not None}
     flags = {name: getattr(arguments, f"partition_{name}") for name in _partition_flags()}

@@ -1,36 +1,45 @@
-"""One line a method: mean, spread and worst site, and wins against local, paired by seed and site."""
+"""One line a method: means, spread and worst sites, and each site against its own model, paired by seed and site."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pandas as pd
 
-REFERENCE = "local"
+from peerwise.evaluate.transfer import transfer, worst_tenth
+
+LOCAL = "local"
 METRICS = ("accuracy", "balanced_accuracy")
+OTHERS = ("auroc", "auprc", "sensitivity", "specificity", "ece", "log_loss", "brier")
 BEHAVIOUR = ("ensemble_size", "ess", "fallback", "oracle")
+CHOICE = ("trust_on_wrong", "pool_wrong", "selected_wrong", "missed_right", "mismatch")
 
 
-def summarise(results: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
     """A table indexed by method, in the order of the results.
 
-    For accuracy and balanced accuracy: the mean over sites and seeds, ``_std`` over sites and the ``_worst`` site (both
-    within a seed, then the mean over seeds: a site of another seed is another site), ``_seed_std`` over seeds of the
-    mean over sites; against ``reference``, paired by seed and site, the mean ``_gain`` and the shares of ``_wins``
-    (strictly better), ``_ties`` and ``_losses``. Sites without test rows do not count, except in what all sites cost:
-    bytes a site, and seconds of all sites together, a seed.
+    For accuracy and balanced accuracy: the mean over sites and seeds, ``_std`` over sites, the ``_worst`` site and the
+    mean of the ``_worst_tenth`` of the sites (all three within a seed, then the mean over seeds: a site of another seed
+    is another site), ``_seed_std`` over seeds of the mean over sites. Against the own model of the same pool (of
+    method local where a method has no pool), or against the method ``reference``, paired by seed and site: ``_gain``,
+    ``_wins``, ``_ties``, ``_losses``, ``_win_rate``, ``_negative_transfer`` and the rest of `transfer`.
+
+    Other metrics and the ensemble's behaviour: the mean over the sites where they are defined, a metric's number of
+    such sites (of all seeds) in ``_sites``. Sites without test rows do not count, except in what all sites cost: bytes
+    a site, and seconds of all sites together, a seed.
     """
     lines = {str(name): _line(part) for name, part in results.groupby("method", sort=False)}
     table = pd.DataFrame.from_dict(lines, orient="index")
     table.index.name = "method"
-    if reference in table.index:
-        scored = _scored(results)
-        base = scored[scored["method"] == reference].set_index(["seed", "site"])
+    scored = _scored(results)
+    held_to = {metric: _held_to(results, scored, metric, reference) for metric in METRICS}
+    for metric, values in held_to.items():
+        if values is None:
+            continue
         for name in table.index:
-            other = scored[scored["method"] == name].set_index(["seed", "site"])
-            for key, value in _against(base, other).items():
-                table.loc[name, key] = value
+            here = scored["method"] == name
+            for key, value in transfer(scored.loc[here, metric], values[here]).items():
+                table.loc[name, f"{metric}_{key}"] = value
     return table
 
 
@@ -48,8 +57,12 @@ def _line(part: pd.DataFrame) -> dict[str, float]:
         # One seed says nothing about the spread over seeds, least of all that it is zero.
         line[f"{metric}_seed_std"] = float(by_seed.mean().std(ddof=0)) if by_seed.ngroups > 1 else math.nan
         line[f"{metric}_worst"] = float(by_seed.min().mean())
-    for column in BEHAVIOUR:
-        line[column] = float(pd.to_numeric(scored[column]).mean())
+        line[f"{metric}_worst_tenth"] = float(by_seed.agg(worst_tenth).mean())
+    for column in (*OTHERS, *BEHAVIOUR, *CHOICE):
+        if column in scored.columns:
+            line[column] = float(pd.to_numeric(scored[column]).mean())
+        if column in OTHERS and column in scored.columns:
+            line[f"{column}_sites"] = int(scored[column].notna().sum())
     line["bytes_sent"] = float(part["bytes_sent"].mean())
     for column in [column for column in part.columns if column.startswith("seconds_")]:
         # A phase that a method does not have is no phase of zero seconds.
@@ -57,14 +70,15 @@ def _line(part: pd.DataFrame) -> dict[str, float]:
     return line
 
 
-def _against(base: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
-    common = base.index.intersection(other.index)
-    found: dict[str, float] = {}
-    for metric in METRICS:
-        gain = (other.loc[common, metric] - base.loc[common, metric]).astype(float)
-        tie = pd.Series(np.isclose(gain, 0.0, atol=1e-12), index=gain.index)
-        found[f"{metric}_gain"] = float(gain.mean())
-        found[f"{metric}_wins"] = float(((gain > 0) & ~tie).mean())
-        found[f"{metric}_ties"] = float(tie.mean())
-        found[f"{metric}_losses"] = float(((gain < 0) & ~tie).mean())
-    return found
+def _held_to(
+    results: pd.DataFrame, scored: pd.DataFrame, metric: str, reference: str | None
+) -> pd.Series[float] | None:
+    """For each scored row the value that it has to beat; None if no row has one."""
+    name, own = reference or LOCAL, f"own_{metric}"
+    has_own = reference is None and own in results.columns and bool(results[own].notna().any())
+    if not has_own and name not in set(results["method"]):
+        return None
+    base = scored[scored["method"] == name].set_index(["seed", "site"])[metric]
+    places = pd.MultiIndex.from_frame(scored[["seed", "site"]])
+    values = pd.Series(base.reindex(places).to_numpy(dtype=float), index=scored.index)
+    return pd.to_numeric(scored[own]).fillna(values) if has_own else values

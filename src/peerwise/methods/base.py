@@ -21,7 +21,8 @@ class Method(ABC):
 
     For each round a runtime calls ``share`` at every site, ``combine`` once (or at every peer: it is pure), then
     ``absorb`` at every site, and keeps the state that did best on the site's validation rows. The runtime may end and
-    start again between any two calls, so nothing may be remembered elsewhere.
+    start again between any two calls, so nothing may be remembered elsewhere. A site where a call raises takes no
+    further part: the others go on without its parcels, and something simpler answers there.
     """
 
     rounds: int = 1
@@ -36,7 +37,8 @@ class Method(ABC):
         return Parcel()
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Inbox | Parcel, Memory]:
-        """What every site is told, from what every site said; pure."""
+        """What every site is told, from what every site said; pure. ``memory`` is kept as a state is: JSON values,
+        arrays and bytes."""
         return inbox, memory
 
     def absorb(self, site: Site, round: int, inbox: Any) -> None:
@@ -46,6 +48,6 @@ class Method(ABC):
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         """Class probabilities ``(n, classes)`` in the order of ``site.classes``."""
 
-    def details(self, site: Site, X: Inputs) -> dict[str, NDArray[Any]]:
+    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
         """What else is known of these answers, for the tables: trust over models, fallback, what each model says."""
         return {}

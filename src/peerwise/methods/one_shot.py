@@ -15,7 +15,7 @@ from peerwise.methods.base import Inbox, Method
 from peerwise.methods.own_models import own_models, pool_logits
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
-from peerwise.space import Pool
+from peerwise.space import Pool, softmax
 from peerwise.trust import Decision, TrustLearner, learner_from_tree, learner_to_tree
 
 
@@ -56,10 +56,17 @@ class OneShot(Method):
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return self._learner(site).predict_proba_outputs(self._logits(site, X), X)
 
-    def details(self, site: Site, X: Inputs) -> dict[str, NDArray[Any]]:
+    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+        """Trust and fallback of each row, what each model says, the models' names, and the own model's answer: the
+        uniform mean of the site's own models of this very pool, which the method is held to."""
         logits = self._logits(site, X)
         decision: Decision = self._learner(site).decide_outputs(logits, X)
-        return {"trust": decision.trust, "fallback": decision.fallback, "says": logits.argmax(axis=2)}
+        names = list(_pool(site))
+        own = [names.index(_full(model, site.name)) for model in site.state["own"]["models"]]
+        found = {"trust": decision.trust, "fallback": decision.fallback, "says": logits.argmax(axis=2), "models": names}
+        if own:
+            found["own"] = softmax(logits[:, own]).astype(np.float64).mean(axis=1)
+        return found
 
     def learner_at(self, site: Site) -> TrustLearner:
         """The site's fitted learner with its pool, ready to predict, explain and save by itself."""

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Site, digest
-from peerwise.errors import ModelError
+from peerwise.errors import STOPS_A_RUN, BadOutputs, ModelError, reason
 from peerwise.models import ZOO, OnnxModel, Recipe, find_recipe, out_of_fold
 from peerwise.parcels import sha256
 from peerwise.space import softmax
 
 Array = NDArray[np.float32]
+LEFT_OUT = "left_out"  # own models that could not be trained, and why, within a site's state
+TRIED = 256  # rows on which a new model must answer with finite numbers before it is shared
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,30 @@ class OwnModels:
 
 
 def own_models(site: Site, *, folds: int = 5, held_out: bool = True, epochs: int | None = None) -> OwnModels:
-    """Train the site's recipes on its train rows; validation rows stop a training, never a fold's held-out rows."""
+    """Train the site's recipes on its train rows; validation rows stop a training, never a fold's held-out rows.
+
+    A recipe that fails here is left out and named in ``site.state[LEFT_OUT]``, as long as another one does not fail.
+    """
     if not site.recipes:
         raise ModelError(f"site {site.name!r} has no models to train: name some, e.g. models=['logistic'].")
-    names = sorted(set(site.recipes))
-    recipes = [_recipe(name, site) for name in names]
-    trees = [_trained(site, recipe, folds, held_out, epochs) for recipe in recipes]
+    trees: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    recipes = {name: _recipe(name, site) for name in sorted(set(site.recipes))}
+    for name, recipe in recipes.items():
+        try:
+            trees[name] = _trained(site, recipe, folds, held_out, epochs)
+        except STOPS_A_RUN:
+            raise
+        except Exception as error:
+            failed[name] = reason(error)
+            if len(failed) == len(recipes):
+                raise
+    if failed:
+        site.state[LEFT_OUT] = failed
     return OwnModels(
-        files={name: tree["file"] for name, tree in zip(names, trees, strict=True)},
-        held_out=np.stack([tree["held_out"] for tree in trees], axis=1) if held_out else None,
-        seconds=float(sum(tree["seconds"] for tree in trees)),
+        files={name: tree["file"] for name, tree in trees.items()},
+        held_out=np.stack([tree["held_out"] for tree in trees.values()], axis=1) if held_out else None,
+        seconds=float(sum(tree["seconds"] for tree in trees.values())),
     )
 
 
@@ -81,20 +97,30 @@ def _trained(site: Site, recipe: Recipe, folds: int, held_out: bool, epochs: int
         "epochs": epochs,
     }
     folded: dict[str, Any] = {"held_out": None, "epochs": epochs, "seconds": 0.0}
-    # Without validation rows nothing stops the final training, so the folds say how long it should be.
-    if held_out or (not len(site.val) and recipe.by_epochs):
-        folded = site.keep({"what": "folds", "folds": folds, **key}, lambda: _folded(site, recipe, folds, seed, epochs))
-    key["longest"] = folded["epochs"]
-    final = site.keep({"what": "model", **key}, lambda: _final(site, recipe, seed, folded["epochs"]))
+    if recipe.by_epochs and len(site.val):
+        # The validation rows stop the model, and its number of epochs is that of the folds.
+        final = site.keep({"what": "model", **key}, lambda: _final(site, recipe, seed, epochs))
+        if held_out:
+            key["longest"] = final["best_epoch"]
+            folded = site.keep(
+                {"what": "folds", "folds": folds, **key}, lambda: _folded(site, recipe, folds, seed, key)
+            )
+    else:
+        # Nothing stops the final training, so the folds, which stop themselves, say how long it should be.
+        if held_out or recipe.by_epochs:
+            folded = site.keep(
+                {"what": "folds", "folds": folds, **key}, lambda: _folded(site, recipe, folds, seed, key)
+            )
+        key["longest"] = folded["epochs"]
+        final = site.keep({"what": "model", **key}, lambda: _final(site, recipe, seed, folded["epochs"]))
     return {**final, "held_out": folded["held_out"], "seconds": final["seconds"] + folded["seconds"]}
 
 
-def _folded(site: Site, recipe: Recipe, folds: int, seed: int, epochs: int | None) -> dict[str, Any]:
+def _folded(site: Site, recipe: Recipe, folds: int, seed: int, key: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
-    found = out_of_fold(
-        recipe, site.train, **_common(site), folds=folds, seed=seed, device=site.device, max_epochs=epochs
-    )
-    longest = epochs if len(site.val) else found.max_epochs
+    lengths = {"max_epochs": key["epochs"], "epochs": key.get("longest")}
+    found = out_of_fold(recipe, site.train, **_common(site), folds=folds, seed=seed, device=site.device, **lengths)
+    longest = found.max_epochs if recipe.by_epochs else key["epochs"]
     return {"held_out": found.logits, "epochs": longest, "seconds": time.perf_counter() - started}
 
 
@@ -102,7 +128,9 @@ def _final(site: Site, recipe: Recipe, seed: int, epochs: int | None) -> dict[st
     started = time.perf_counter()
     val: Rows | None = site.val if len(site.val) else None
     fitted = recipe.fit(site.train, val, **_common(site), seed=seed, device=site.device, max_epochs=epochs)
-    return {"file": fitted.to_onnx(), "seconds": time.perf_counter() - started}
+    if not np.isfinite(fitted.predict_logits(site.train.X[:TRIED])).all():
+        raise BadOutputs(f"model {recipe.name!r} answers with non-finite values on its own train rows after training.")
+    return {"file": fitted.to_onnx(), "best_epoch": fitted.best_epoch, "seconds": time.perf_counter() - started}
 
 
 def _common(site: Site) -> dict[str, Any]:

@@ -45,23 +45,31 @@ def out_of_fold(
     seed: int,
     device: str = "cpu",
     max_epochs: int | None = None,
+    epochs: int | None = None,
 ) -> OutOfFold:
     """Train on all folds but one, predict that one, for every fold.
 
     Folds are stratified unless some class has fewer rows than folds. The held-out fold never stops a training: a
     fifth of the fitting rows does. A single row has nothing to be learned from: its logits are zero.
+
+    ``epochs``: after how many epochs other rows (the site's validation rows) stopped a training on all these rows.
+    Each fold then learns from all its fitting rows for as many steps, and nothing has to stop it. Only this number
+    is taken over: weights that have seen a held-out row never are.
     """
     logits = np.zeros((len(rows), classes), dtype=np.float32)
     best_epochs: list[int] = []
     for number, (fitting, held_out) in enumerate(fold_rows(rows.y, folds, seed, rows.group)):
         fold_seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
         val: Rows | None = None
-        train = rows.take(fitting)
-        if recipe.by_epochs:
+        train, longest = rows.take(fitting), max_epochs
+        if recipe.by_epochs and epochs is not None:
+            as_many_steps = max(1, round(epochs * len(rows) / len(train)))
+            longest = min(as_many_steps, max_epochs or as_many_steps)
+        elif recipe.by_epochs:
             kept, inner = inner_validation(train.y, fold_seed, train.group)
             train, val = train.take(kept), train.take(inner) if len(inner) else None
         fitted = recipe.fit(
-            train, val, classes=classes, features=features, seed=fold_seed, device=device, max_epochs=max_epochs
+            train, val, classes=classes, features=features, seed=fold_seed, device=device, max_epochs=longest
         )
         logits[held_out] = fitted.predict_logits(rows.X[held_out])
         if fitted.best_epoch is not None:

@@ -8,14 +8,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from peerwise.errors import ParcelError
+from peerwise.errors import ParcelError, StorageError
 from peerwise.parcels.tree import blob_names, pack, sha256, unpack
+
+Parts = Mapping[str, Any]
+UNFINISHED = ".unfinished"  # the ending of a file that is being written
 
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash."""
+    try:
+        _write_atomic(path, data)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror or error}): expected room for {len(data)} bytes in a folder "
+            f"that may be written. Free some space or choose another folder, and run again: what is there is whole."
+        ) from error
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed left half-written; only for a folder that nobody else writes to."""
+    for path in folder.rglob(f".{'?' * 32}{UNFINISHED}"):
+        path.unlink(missing_ok=True)
+
+
+def _write_atomic(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{uuid.uuid4().hex}{UNFINISHED}")
     try:
         # Not tempfile: its files are for their owner alone, and a shared folder is read by others.
         with temporary.open("xb") as file:
@@ -83,14 +102,16 @@ class Keep:
     """Results kept by content: the same inputs are never worked on twice.
 
     ``keep(parts, work)`` returns the tree that ``work()`` made for these parts, from the folder if it is there.
-    Without a folder everything is kept in memory for the life of the object.
+    Without a folder everything is kept in memory for the life of the object. ``on_work(key, parts)`` is called after
+    work was done and kept.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None, on_work: Callable[[str, Parts], None] | None = None) -> None:
+        self._on_work = on_work
         self._store = Store(folder) if folder is not None else None
         self._memory: dict[str, dict[str, Any]] = {}
 
-    def __call__(self, parts: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, parts: Parts, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         manifest, _ = pack(parts)
         key = sha256(manifest)
         if self._store is None:
@@ -100,4 +121,6 @@ class Keep:
         name = f"kept/{key}"
         if not self._store.has(name):
             self._store.save(name, work())
+            if self._on_work:
+                self._on_work(key, parts)
         return self._store.load(name)

@@ -1,99 +1,101 @@
-"""The summary as terminal tables: how good, and at what cost. Colour marks the best and the worst only."""
+"""The summary as tables within 80 columns. Colour marks the best and the worst only."""
 
 from __future__ import annotations
 
 import math
 
 import pandas as pd
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-METRICS = {"accuracy": "accuracy", "balanced_accuracy": "balanced"}
+from peerwise.evaluate.summary import LOCAL
+from peerwise.report.cells import decimal, interval, marked, number, percent, plain_table, size
+
 PHASES = {"train": "train s", "outputs": "pool s", "fit": "fit s", "predict": "predict s"}
-LEGEND = """\
-percent of test rows, mean over sites and seeds; gain: points over local
-models: how many have a say, a row; ESS: their effective number; fallback: rows
-where none seemed reliable and all voted alike; oracle: what a perfect choice
-would reach; pool s: asking all models about a site's rows"""
+NAN = math.nan
 
 
-def print_summary(summary: pd.DataFrame, console: Console) -> None:
-    """All tables, each within 80 columns."""
-    tables = [metric_table(summary, metric) for metric in METRICS]
-    for table in (*tables, behaviour_table(summary), cost_table(summary)):
-        console.print(table)
-        console.print()
-    console.print(LEGEND, style="dim")
-
-
-def metric_table(summary: pd.DataFrame, metric: str) -> Table:
-    """One metric in percent: mean, spread over sites and over seeds, worst site; gain over local and how many sites
-    win, tie and lose against it."""
-    table = _table("method", METRICS[metric], "± sites", "± seeds", "worst")
-    paired = f"{metric}_gain" in summary.columns
-    for name in ("gain", "win/tie/loss %") if paired else ():
-        table.add_column(name, justify="right", no_wrap=True)
+def metric_table(summary: pd.DataFrame) -> Table:
+    """Accuracy and balanced accuracy in percent: mean, spread over sites and seeds, mean of the worst tenth."""
+    accuracy = ("accuracy", "±\nsites", "±\nseeds", "worst\n10 %")
+    table = plain_table("method", *accuracy, "balanced\naccuracy", "±\nseeds", "worst\n10 %")
     for method, line in summary.iterrows():
-        cells: list[Text | str] = [str(method), _marked(line[metric], summary[metric])]
-        cells += [_percent(line[f"{metric}_{part}"]) for part in ("std", "seed_std", "worst")]
-        if paired:
-            cells.append(_percent(line[f"{metric}_gain"], "+.1f"))
-            cells.append(" / ".join(_percent(line[f"{metric}_{key}"], ".0f") for key in ("wins", "ties", "losses")))
-        table.add_row(*cells)
+        cells = [marked(line["accuracy"], summary["accuracy"])]
+        parts = [percent(line[f"accuracy_{part}"]) for part in ("std", "seed_std", "worst_tenth")]
+        balanced = marked(line["balanced_accuracy"], summary["balanced_accuracy"])
+        rest = [percent(line[f"balanced_accuracy_{part}"]) for part in ("seed_std", "worst_tenth")]
+        table.add_row(str(method), *cells, *parts, balanced, *rest)
     return table
 
 
-def behaviour_table(summary: pd.DataFrame) -> Table:
-    """How many models have a say (and ESS), how often none was reliable, what a perfect choice would reach."""
-    table = _table("method", "models", "ESS", "fallback", "oracle")
+def own_table(summary: pd.DataFrame, metric: str) -> Table | None:
+    """Each method against the sites' own models; None if nothing can be held to them."""
+    others = summary[summary.index != LOCAL]
+    if f"{metric}_gain" not in summary.columns or not others[f"{metric}_gain"].notna().any():
+        return None
+    tested = metric == "accuracy" and "tests" in others.columns
+    columns = ("method", "gain", "95 %\ninterval", "win/tie/\nloss %", "loss/\nsite")
+    table = plain_table(*columns, *(("signif.\nbetter", "signif.\nworse") if tested else ()))
+    for method, line in others.iterrows():
+        ends = interval(line.get(f"{metric}_gain_low", NAN), line.get(f"{metric}_gain_high", NAN))
+        shares = [percent(line[f"{metric}_{key}"], ".0f") for key in ("wins", "ties", "losses")]
+        cells = [percent(line[f"{metric}_gain"], "+.1f"), ends, "/".join(shares)]
+        cells.append(percent(line[f"{metric}_negative_transfer_burden"], ".2f"))
+        if tested:
+            cells += [f"{line[f'significantly_{key}']:.0f}" for key in ("better", "worse")]
+        table.add_row(str(method), *cells)
+    return table
+
+
+def probability_table(summary: pd.DataFrame) -> Table | None:
+    """What the probabilities are worth; None where the results do not have it."""
+    shown = {"auroc": "AUROC", "auprc": "AUPRC", "sensitivity": "sensi-\ntivity", "specificity": "speci-\nficity"}
+    errors = {"ece": "ECE", "log_loss": "NLL", "brier": "Brier"}
+    if not {*shown, *errors} <= set(summary.columns):
+        return None
+    known = {key: name for key, name in shown.items() if summary[key].notna().any()}
+    table = plain_table("method", *known.values(), *errors.values())
     for method, line in summary.iterrows():
-        cells = [str(method), _number(line["ensemble_size"]), _number(line["ess"])]
-        table.add_row(*cells, _percent(line["fallback"]), _percent(line["oracle"]))
+        cells = [percent(line[key]) for key in known]
+        table.add_row(str(method), *cells, percent(line["ece"]), decimal(line["log_loss"]), decimal(line["brier"]))
+    return table
+
+
+def behaviour_table(summary: pd.DataFrame) -> Table | None:
+    """Whom a method trusts: how many models, how often none was reliable, and how near it comes to a perfect choice;
+    None if no method chooses."""
+    chosen = summary[summary["ensemble_size"].notna()]
+    if chosen.empty:
+        return None
+    more = {"oracle_gap_closed": "gap\nclosed", "trust_on_wrong": "wrong\ntrust", "mismatch": "mis-\nmatch",
+            "home_spearman": "home\nrho"}  # fmt: skip
+    known = {key: name for key, name in more.items() if key in chosen.columns}
+    table = plain_table("method", "models", "ESS", "fall-\nback", "oracle", *known.values())
+    for method, line in chosen.iterrows():
+        cells = [number(line["ensemble_size"]), number(line["ess"]), percent(line["fallback"]), percent(line["oracle"])]
+        forms = {"mismatch": number, "home_spearman": decimal}
+        table.add_row(str(method), *cells, *(forms.get(key, percent)(line[key]) for key in known))
     return table
 
 
 def cost_table(summary: pd.DataFrame) -> Table:
     """Bytes sent by a site; seconds of all sites together: training, asking the pool's models, fitting, predicting."""
-    table = _table("method", "sent/site", *PHASES.values())
+    table = plain_table("method", "sent/site", *PHASES.values())
     for method, line in summary.iterrows():
-        seconds = [_number(line.get(f"seconds_{phase}", math.nan)) for phase in PHASES]
-        table.add_row(str(method), _bytes(line["bytes_sent"]), *seconds)
+        seconds = [number(line.get(f"seconds_{phase}", NAN)) for phase in PHASES]
+        table.add_row(str(method), size(line["bytes_sent"]), *seconds)
     return table
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
+def subgroup_table(part: pd.DataFrame) -> Table:
+    """One subgroup's metrics, method by method, and the gain over the own models there."""
+    shown = {"accuracy": "accuracy", "balanced_accuracy": "balanced", "auroc": "AUROC",
+             "sensitivity": "sensi-\ntivity", "specificity": "speci-\nficity"}  # fmt: skip
+    known = {key: name for key, name in shown.items() if part[key].notna().any()}
+    held = "accuracy_gain" in part.columns
+    table = plain_table("method", *known.values(), *(("gain",) if held else ()))
+    for _, line in part.iterrows():
+        cells = [str(line["method"]), *(percent(line[key]) for key in known)]
+        if held:
+            cells.append("" if line["method"] == LOCAL else percent(line["accuracy_gain"], "+.1f"))
+        table.add_row(*cells)
     return table
-
-
-def _marked(value: float, column: pd.Series[float]) -> Text:
-    style = ""
-    if len(column) > 1 and column.max() > column.min():
-        style = "green" if value == column.max() else "red" if value == column.min() else ""
-    return Text(_percent(value), style=style)
-
-
-def _percent(value: float, form: str = ".1f") -> str:
-    return "-" if math.isnan(value) else format(100 * value, form)
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
-
-
-def _bytes(value: float) -> str:
-    """
-    >>> [_bytes(v) for v in (0, 950, 77042, 3.2e6, 999_999, 7.1e8)]
-    ['0 B', '950 B', '77 kB', '3.2 MB', '1.0 MB', '710 MB']
-    """
-    if math.isnan(value):
-        return "-"
-    *units, last = "B", "kB", "MB", "GB", "TB"
-    for unit in units:
-        if value < 999.5:
-            return f"{value:.1f} {unit}" if value < 9.95 and unit != "B" else f"{value:.0f} {unit}"
-        value /= 1000
-    return f"{value:.1f} {last}"

@@ -34,6 +34,7 @@ class Experiment:
     ``partition`` None: the data set's own sites where it has them, else Dirichlet. ``assign``: every site trains all
     ``models``, or one each in turn ("cycle", the default for images). ``rows``: a random subset of the data set.
     ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method.
+    ``subgroup``: a column by which the test rows are told apart, as `subgroups` does it; no work depends on it.
     """
 
     dataset: str = "heart_disease"
@@ -51,6 +52,7 @@ class Experiment:
     method: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: int = 3
     device: str = "cpu"
+    subgroup: str | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -62,7 +64,8 @@ class Experiment:
     @property
     def pool_key(self) -> str:
         """Stands for everything that decides the sites and their models: a run folder serves one such key."""
-        parts = {k: v for k, v in asdict(self).items() if k not in ("methods", "method", "seeds", "device")}
+        other = ("methods", "method", "seeds", "device", "subgroup")
+        parts = {k: v for k, v in asdict(self).items() if k not in other}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
     def settings(self, method: str) -> dict[str, Any]:

@@ -1,23 +1,29 @@
 """The run folder: everything a run wrote, every write whole or not at all.
 
 config.toml  split.json  events.jsonl  results.parquet
-sites/<site>/{state,parcels,predictions}/<method>-s<seed>...   told/   kept/   blobs/
+sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...   told/   kept/   blobs/
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from peerwise.data import Site
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, StorageError
 from peerwise.exchange import FolderExchange, file_name
-from peerwise.methods import Inbox
+from peerwise.methods import Inbox, Memory
 from peerwise.parcels import Keep, Parcel, Store, write_atomic
+from peerwise.parcels.store import remove_leftovers
 from peerwise.run.experiment import Experiment
 
 
@@ -27,20 +33,45 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.store = Store(self.path)
-        self.keep = Keep(self.path)
+        self._events = self.path / "events.jsonl"
 
-    def open(self, experiment: Experiment, rows: str) -> None:
-        """Start the folder, or go on with it if it was made for the same rows (their digest), sites and models."""
-        key, wanted = self.path / ".pool", f"{experiment.pool_key} {rows}"
+    @contextmanager
+    def open(self, experiment: Experiment, rows: str) -> Iterator[None]:
+        """Start the folder, or go on with it if it was made for the same rows (their digest), sites and models; hold it
+        for this process meanwhile. The lock is the system's: it ends with the process, however that ends."""
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path} is a file: expected a folder for the run.")
+        with _writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise ConfigError(
+                    f"{self.path} is in use by another run: expected one at a time. Wait until it ends, or choose "
+                    f"another folder with --out."
+                ) from None
+        try:
+            self._prepare(experiment, rows)
+            yield
+        finally:
+            lock.release()
+
+    def _prepare(self, experiment: Experiment, rows: str) -> None:
+        key, wanted = self.path / ".pool", f"{experiment.pool_key} {rows}"
         if key.exists() and key.read_text() != wanted:
             raise self._other()
-        try:
-            write_atomic(key, wanted.encode())
-            write_atomic(self.path / "config.toml", experiment.to_toml().encode())
-        except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written ({error}): choose another folder with --out.") from error
+        remove_leftovers(self.path)
+        self._mend_log()
+        write_atomic(key, wanted.encode())
+        write_atomic(self.path / "config.toml", experiment.to_toml().encode())
+
+    def keep(self, site: str) -> Keep:
+        """The results kept by content; work that a site had to do is logged."""
+        return Keep(self.path, partial(self._worked, site))
+
+    def _worked(self, site: str, key: str, parts: Mapping[str, Any]) -> None:
+        self.log({"event": "worked", "site": site, "what": parts.get("what"), "model": parts.get("recipe"), "key": key})
 
     def exchange(self, run: str) -> FolderExchange:
         return FolderExchange(self.path, f"sites/{{site}}/parcels/{run}/round-{{round}}")
@@ -61,19 +92,31 @@ class RunFolder:
     def load_predictions(self, site: str, run: str) -> dict[str, Any]:
         return self.store.load(_of(site, "predictions", run))
 
-    def save_told(self, run: str, round: int, told: Inbox | Parcel) -> None:
-        """What all sites are told in a round: one parcel, or parcels by name."""
+    def save_failure(self, site: str, run: str, failure: dict[str, Any]) -> None:
+        """A site that failed takes no further part in this run; {"step", "why"}."""
+        self.store.save(_of(site, "failure", run), failure)
+
+    def load_failure(self, site: str, run: str) -> dict[str, Any] | None:
+        name = _of(site, "failure", run)
+        return self.store.load(name) if self.store.has(name) else None
+
+    def has_told(self, run: str, round: int) -> bool:
+        return self.store.has(_told(run, round))
+
+    def save_told(self, run: str, round: int, told: Inbox | Parcel, memory: Memory) -> None:
+        """What all sites are told in a round (one parcel, or parcels by name), and the memory for the next one."""
         if isinstance(told, Parcel):
             tree: dict[str, Any] = {"parcel": told}
         else:
             tree = {"names": list(told), "parcels": list(told.values())}
-        self.store.save(f"told/{run}/round-{round}", tree)
+        self.store.save(_told(run, round), {**tree, "memory": memory})
 
-    def load_told(self, run: str, round: int) -> Inbox | Parcel:
-        tree = self.store.load(f"told/{run}/round-{round}")
+    def load_told(self, run: str, round: int) -> tuple[Inbox | Parcel, Memory]:
+        tree = self.store.load(_told(run, round))
         if "parcel" in tree:
-            return Parcel(**tree["parcel"])
-        return {name: Parcel(**items) for name, items in zip(tree["names"], tree["parcels"], strict=True)}
+            return Parcel(**tree["parcel"]), tree["memory"]
+        parcels = zip(tree["names"], tree["parcels"], strict=True)
+        return {name: Parcel(**items) for name, items in parcels}, tree["memory"]
 
     def save_split(self, seed: int, sites: list[Site]) -> None:
         """Which rows of the data set are where, so that the split can be checked or used elsewhere."""
@@ -88,8 +131,20 @@ class RunFolder:
         write_atomic(path, json.dumps({**splits, str(seed): split}, separators=(",", ":")).encode())
 
     def log(self, event: dict[str, Any]) -> None:
-        with (self.path / "events.jsonl").open("a") as file:
-            file.write(json.dumps({"time": round(time.time(), 3), **event}) + "\n")
+        """One line, in one write, so that lines of several processes never mix."""
+        line = (json.dumps({"time": round(time.time(), 3), **event}) + "\n").encode()
+        with _writing(self._events), self._events.open("ab", buffering=0) as file:
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, "no room for the whole line")
+
+    def _mend_log(self) -> None:
+        """Leave out the half lines that a full disk or a crash may have left."""
+        if not self._events.exists():
+            return
+        lines = self._events.read_bytes().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"}\n") and _is_json(line)]
+        if whole != lines:
+            write_atomic(self._events, b"".join(whole))
 
     def save_results(self, results: pd.DataFrame) -> None:
         write_atomic(self.path / "results.parquet", results.to_parquet(index=False))
@@ -99,6 +154,29 @@ class RunFolder:
             f"{self.path} holds a run with other data, sites, models or training (see its config.toml): "
             f"expected the same, so that it can go on. Choose another folder with --out."
         )
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror or error}): free some space or choose another folder with "
+            f"--out, and run again: it goes on where it stopped."
+        ) from error
+
+
+def _told(run: str, round: int) -> str:
+    return f"told/{run}/round-{round}"
 
 
 def _of(site: str, what: str, run: str) -> str:

@@ -36,10 +36,14 @@ def check_sites(method: Method, sites: Sequence[Site]) -> None:
             )
 
 
+def blank_record() -> dict[str, Any]:
+    return {"seconds": {}, "sent": 0}
+
+
 def begin(method: Method, site: Site) -> None:
     """Common initialisation; the same stream of chance at every site of a federation."""
     site.state.clear()
-    site.state[RUN] = {"seconds": {}, "sent": 0}
+    site.state[RUN] = blank_record()
     method.start(site, np.random.default_rng(derived_seed(site.seed, "common")))
 
 

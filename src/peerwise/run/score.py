@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from peerwise.metrics import accuracy, balanced_accuracy, effective_size, log_loss
+from peerwise.metrics import accuracy, balanced_accuracy, effective_size, scores
 
 
 def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics on the test rows, ensemble behaviour where trust is known, bytes and seconds by phase."""
-    y, probabilities, details = tree["y"], tree["probabilities"], tree["details"]
-    answers = probabilities.argmax(axis=1)
-    row: dict[str, Any] = {
-        "test_rows": len(y),
-        "accuracy": accuracy(y, answers),
-        "balanced_accuracy": balanced_accuracy(y, answers),
-        "log_loss": log_loss(y, probabilities),
-    }
+    """Metrics on the test rows, the own model's where the pool holds it, ensemble behaviour where trust is known,
+    bytes and seconds by phase."""
+    y, details = tree["y"], tree["details"]
+    row: dict[str, Any] = {"test_rows": len(y), **scores(y, tree["probabilities"])}
+    own = details["own"].argmax(axis=1) if "own" in details else None
+    row["own_accuracy"] = None if own is None else accuracy(y, own)
+    row["own_balanced_accuracy"] = None if own is None else balanced_accuracy(y, own)
     has_trust = "trust" in details
     row["ensemble_size"] = float((details["trust"] > 0).sum(axis=1).mean()) if has_trust else None
     row["ess"] = float(effective_size(details["trust"]).mean()) if has_trust else None

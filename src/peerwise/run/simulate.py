@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,35 @@ from peerwise.errors import ConfigError
 from peerwise.methods import Method, check_value, make_method
 from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.folder import RunFolder
-from peerwise.run.rounds import agree, check_sites
+from peerwise.run.method_run import MethodRun, fell_back
+from peerwise.run.rounds import check_sites
 from peerwise.run.score import site_row
-from peerwise.run.steps import Observer, absorb, combines, everywhere, predict, share
+from peerwise.run.subgroups import subgroups
+from peerwise.run.workers import Observer
+
+Predictions = dict[tuple[int, str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: one row of ``results`` for each seed, method and site, and the folder they came from."""
+    """A finished run: one row of ``results`` for each seed, method and site, and the folder they came from.
+
+    ``predictions``: by (seed, method, site), what the test rows were answered with:
+
+    * ``y`` (n,) and ``probabilities`` (n, classes)
+    * ``details`` as the method gives them, empty where it has no pool: ``trust`` (n, models), ``fallback`` (n,),
+      ``says`` (n, models), ``own`` (n, classes), ``models`` (names in column order)
+    * ``subgroup``: a name for each row where the experiment has one, else None
+    * ``label_counts`` (classes,): the site's train rows by class
+    * ``fell_back``: None, or {"to", "why"} where training, learning or answering failed here and something simpler
+      answered
+    * ``sent`` (bytes), ``best_round``, ``seconds`` by phase
+    """
 
     experiment: Experiment
     results: pd.DataFrame
     folder: Path | None
+    predictions: Predictions = field(default_factory=dict, repr=False)
 
 
 def simulate(
@@ -45,7 +63,8 @@ def simulate(
 
     ``dataset``: a known name, a path, a `Dataset` of your own, or a whole `Experiment`; ``settings`` are the keys of
     `Experiment`. With ``out`` everything is kept there and running again goes on where it stopped; without it only
-    the results remain. One seed gives the same numbers whatever ``workers`` is.
+    the results remain. One seed gives the same numbers whatever ``workers`` is. A site that fails answers with
+    something simpler (``fell_back_to`` and ``fell_back_why`` in the results); one run at a time may use a folder.
 
     >>> run = simulate("digits", sites=3, rows=300, models=["logistic"], methods=["local", "global_ensemble"], seeds=1)
     >>> sorted(run.results["method"].unique())
@@ -57,20 +76,25 @@ def simulate(
     experiment, data = _wanted(dataset, settings, data_dir)
     sites = federation(experiment, data, 0)
     methods = _methods(experiment, sites)
-    with tempfile.TemporaryDirectory(prefix="peerwise-") as temporary:
-        folder = RunFolder(out if out is not None else temporary)
-        folder.open(experiment, _identity(data))
-        tell = _teller(folder, on_event)
-        tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
-              "methods": list(methods)})  # fmt: skip
-        rows: list[dict[str, Any]] = []
-        for seed in range(experiment.seeds):
-            here = sites if seed == 0 else federation(experiment, data, seed)
-            rows += _one_seed(methods, here, seed, folder, workers, tell)
-        results = pd.DataFrame(rows)
-        folder.save_results(results)
-        tell({"event": "end", "results": str(folder.path / "results.parquet")})
-    return Run(experiment, results, Path(out) if out is not None else None)
+    groups = subgroups(data, experiment.subgroup) if experiment.subgroup is not None else None
+    with tempfile.TemporaryDirectory(prefix="peerwise-") if out is None else nullcontext(out) as place:
+        folder = RunFolder(place)
+        with folder.open(experiment, _identity(data)):
+            tell = _teller(folder, on_event)
+            tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
+                  "methods": list(methods)})  # fmt: skip
+            predictions: Predictions = {}
+            for seed in range(experiment.seeds):
+                here = sites if seed == 0 else federation(experiment, data, seed)
+                _one_seed(methods, here, seed, folder, workers, tell)
+                for label, site in product(methods, here):
+                    tree = folder.load_predictions(site.name, _named(label, seed))
+                    tree["subgroup"] = None if groups is None else groups[site.index["test"]].tolist()
+                    predictions[seed, label, site.name] = tree
+            results = _results(predictions)
+            folder.save_results(results)
+            tell({"event": "end", "results": str(folder.path / "results.parquet")})
+    return Run(experiment, results, Path(out) if out is not None else None, predictions)
 
 
 def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
@@ -132,31 +156,24 @@ def _identity(data: Dataset) -> str:
 
 def _one_seed(
     methods: dict[str, Method], sites: list[Site], seed: int, folder: RunFolder, workers: int, tell: Observer
-) -> Iterator[dict[str, Any]]:
+) -> None:
     folder.save_split(seed, sites)
-    sites = [replace(site, keep=folder.keep) for site in sites]
+    sites = [replace(site, keep=folder.keep(site.name)) for site in sites]
     for label, method in methods.items():
-        run = f"{label}-s{seed}"
         tell({"event": "method", "method": label, "seed": seed, "sites": len(sites), "rounds": method.rounds})
-        waiting = [site for site in sites if not folder.has_predictions(site.name, run)]
-        if waiting:
-            _rounds(method, sites, folder, run, workers, tell)
-            everywhere(predict, waiting, (method, folder, run), workers, tell, {"event": "predicted", "run": run})
-        for site in sites:
-            tree = folder.load_predictions(site.name, run)
-            yield {"seed": seed, "method": label, "site": site.name, **site_row(tree)}
+        MethodRun(_named(label, seed), method, sites, folder, workers, tell).finish()
 
 
-def _rounds(method: Method, sites: list[Site], folder: RunFolder, run: str, workers: int, tell: Observer) -> None:
-    """All rounds over worker processes; each step leaves its state in the folder, so any of them can be the last."""
-    memory: dict[str, Any] = {}
-    for round in range(method.rounds):
-        about, arguments = {"run": run, "round": round}, (method, folder, run, round)
-        everywhere(share, sites, arguments, workers, tell, {"event": "shared", **about})
-        if combines(method):
-            told, memory = agree(method, round, folder.exchange(run), memory, sites[0].seed)
-            folder.save_told(run, round, told)
-        everywhere(absorb, sites, arguments, workers, tell, {"event": "absorbed", **about})
+def _named(label: str, seed: int) -> str:
+    """A method's run with one seed, as its files are called."""
+    return f"{label}-s{seed}"
+
+
+def _results(predictions: Predictions) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"seed": seed, "method": label, "site": site, **site_row(tree), **fell_back(tree)}
+        for (seed, label, site), tree in predictions.items()
+    )
 
 
 def _teller(folder: RunFolder, on_event: Observer | None) -> Observer:

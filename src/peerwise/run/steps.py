@@ -1,65 +1,81 @@
-"""What one site does in one step of a simulation, in whichever process; each step leaves its state in the folder."""
+"""What one site does in one step of a simulation, in whichever process; each step leaves its state in the folder.
+
+A step that was done already returns False and does nothing, so a run goes on wherever it was ended.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+import numpy as np
 
 from peerwise.data import Site
-from peerwise.errors import PeerwiseError
 from peerwise.methods import Inbox, Method
-from peerwise.models import one_thread
+from peerwise.methods.own_models import LEFT_OUT
 from peerwise.parcels import Parcel
+from peerwise.run.fallback import simpler_answer
 from peerwise.run.folder import RunFolder
-from peerwise.run.rounds import RUN, answer, begin, finish, hear, say
-
-Observer = Callable[[dict[str, Any]], None]
+from peerwise.run.rounds import RUN, answer, begin, blank_record, finish, hear, say
 
 
-def share(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> None:
+def share(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> bool:
     state = folder.load_state(site.name, run)
     if state is None:
         begin(method, site)
     else:
         site.state = state
     if site.state[RUN].get("shared", -1) >= round:
-        return
+        return False
     say(method, site, round, folder.exchange(run))
     site.state[RUN]["shared"] = round
     folder.save_state(site.name, run, site.state)
+    return True
 
 
-def absorb(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> None:
-    site.state = _state(site, folder, run)
+def absorb(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> bool:
+    state = folder.load_state(site.name, run)
+    assert state is not None, "share comes first"
+    site.state = state
     if site.state[RUN].get("absorbed", -1) >= round:
-        return
-    told: Inbox | Parcel = folder.load_told(run, round) if combines(method) else folder.exchange(run).collect(round)
+        return False
+    told: Inbox | Parcel = folder.load_told(run, round)[0] if combines(method) else folder.exchange(run).collect(round)
     hear(method, site, round, told)
     site.state[RUN]["absorbed"] = round
     folder.save_state(site.name, run, site.state)
+    return True
 
 
-def predict(site: Site, method: Method, folder: RunFolder, run: str) -> None:
-    site.state = _state(site, folder, run)
+def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
+    """Answer the test rows: with the method, or where it failed here before, with something simpler."""
+    if folder.has_predictions(site.name, run):
+        return False
+    failure = folder.load_failure(site.name, run)
+    site.state = folder.load_state(site.name, run) or {RUN: blank_record()}
     finish(site)
-    started = time.perf_counter()
-    probabilities = answer(method, site, site.test.X)
-    elapsed = time.perf_counter() - started
     record = site.state[RUN]
+    started = time.perf_counter()
+    if failure is None or (failure["step"] != "predict" and "best_round" in record):
+        probabilities = answer(method, site, site.test.X)
+        elapsed = time.perf_counter() - started
+        details = method.details(site, site.test.X) if len(site.test) else {}
+        to = _instead(site, failed=failure is not None)
+    else:
+        probabilities, to = simpler_answer(site, method, lambda: folder.exchange(run).collect(0), site.test.X)
+        elapsed, details = time.perf_counter() - started, {}
     phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
     tree = {
         "y": site.test.y,
         "probabilities": probabilities,
-        "details": method.details(site, site.test.X) if len(site.test) else {},
+        "details": details,
+        "label_counts": np.bincount(site.train.y, minlength=len(site.classes)),
+        "fell_back": {"to": to, "why": _why(site, failure)} if to else None,
         "sent": record["sent"],
         "best_round": record.get("best_round"),
         "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},
     }
     folder.save_predictions(site.name, run, tree)
+    return True
 
 
 def combines(method: Method) -> bool:
@@ -67,46 +83,14 @@ def combines(method: Method) -> bool:
     return type(method).combine is not Method.combine
 
 
-def everywhere(
-    step: Callable[..., None],
-    sites: list[Site],
-    arguments: tuple[Any, ...],
-    workers: int,
-    tell: Observer,
-    about: dict[str, Any],
-) -> None:
-    """One step at every site, in this process or in workers, told as they end."""
-    if workers == 1:
-        for site in sites:
-            tell({**about, "site": _alone(step, site, arguments)})
-        return
-    left = [site.name for site in sites]
-    try:
-        with parallel_config("loky", n_jobs=min(workers, len(sites)), inner_max_num_threads=1):
-            pool = Parallel(return_as="generator_unordered", batch_size=1)
-            for name in pool(delayed(_alone)(step, site, arguments) for site in sites):
-                left.remove(name)
-                tell({**about, "site": name})
-    except TerminatedWorkerError as error:
-        raise PeerwiseError(
-            f"a worker process was ended from outside while these sites were waiting or at work: {', '.join(left)}. "
-            f"Was there too little memory? Run again, perhaps with fewer workers: it goes on where it stopped."
-        ) from error
+def _instead(site: Site, *, failed: bool) -> str:
+    """What the method itself made do with, or nothing."""
+    if failed:
+        return f"round {site.state[RUN]['best_round']} of the same method"
+    return "other own models" if LEFT_OUT in site.state else ""
 
 
-def _alone(step: Callable[..., None], site: Site, arguments: tuple[Any, ...]) -> str:
-    """Run one site's step on one thread, so that the numbers never depend on how many workers there are."""
-    try:
-        with one_thread():
-            step(site, *arguments)
-    except PeerwiseError as error:
-        raise type(error)(f"site {site.name!r}: {error}") from error
-    except Exception as error:
-        raise RuntimeError(f"site {site.name!r}: {type(error).__name__}: {error}") from error
-    return site.name
-
-
-def _state(site: Site, folder: RunFolder, run: str) -> dict[str, Any]:
-    state = folder.load_state(site.name, run)
-    assert state is not None, "share comes first"
-    return state
+def _why(site: Site, failure: dict[str, Any] | None) -> str:
+    if failure is not None:
+        return f"{failure['step']}: {failure['why']}"
+    return "; ".join(f"{model}: {why}" for model, why in site.state[LEFT_OUT].items())

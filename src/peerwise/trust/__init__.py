@@ -5,8 +5,9 @@ from peerwise.trust.bundle import learner_from_tree, learner_to_tree
 from peerwise.trust.competence import CompetenceLearner, NeighbourhoodAccuracy
 from peerwise.trust.decision_mlp import DecisionMLP
 from peerwise.trust.explanation import Explanation
-from peerwise.trust.feddes import FedDES, FedDESPaper
-from peerwise.trust.simple import BestSingle, OwnOnly, UniformAverage
+from peerwise.trust.feddes import FedDES
+from peerwise.trust.feddes_paper import FedDESPaper
+from peerwise.trust.simple import BestSingle, OwnOnly, PriorAdapted, UniformAverage
 
 __all__ = [
     "BestSingle",
@@ -19,6 +20,7 @@ __all__ = [
     "Labelled",
     "NeighbourhoodAccuracy",
     "OwnOnly",
+    "PriorAdapted",
     "TrustLearner",
     "UniformAverage",
     "learner_from_tree",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from peerwise.space import DecisionSpace
 from peerwise.space.outputs import Array
 from peerwise.trust.base import Decision, Labelled, TrustLearner, Vote
+from peerwise.trust.explanation import Explanation, explain_row, one_row
 
 THRESHOLD = 0.5
 
@@ -34,6 +35,14 @@ class CompetenceLearner(TrustLearner):
     def competence(self, X: Any) -> NDArray[np.float64]:
         """``(n, models)`` in [0, 1]: how likely each model is to be right, for each row."""
         return self._competence(*self._ask(X))
+
+    def explain(self, x: Any) -> Explanation:
+        """The neighbours, votes and weights behind the answer for one row (shaped like a row of X, or one row of X)."""
+        self._check_pool()
+        logits, row = self._ask(one_row(x, self._example))
+        near = self.space_.around(self.space_.project(logits))
+        decision = self._decide(logits, row)
+        return explain_row(self, decision, self._mix(decision.trust, logits)[0], logits[0], near)
 
     @abstractmethod
     def _competence(self, logits: Array, X: Any) -> NDArray[np.float64]:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from peerwise.space.graph import QueryEdges
+from peerwise.data.rows import Sequences
+from peerwise.errors import DataError
+from peerwise.space.neighbours import Neighbourhood
 from peerwise.space.outputs import Array
 from peerwise.trust.base import Decision
 
@@ -55,7 +58,7 @@ class Explanation:
 
     def __str__(self) -> str:
         sure = max(self.probabilities.values())
-        how = "no model is reliable here, so all vote alike" if self.fallback else self._voters()
+        how = "no model is reliable here" if self.fallback else self._voters()
         lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", ""]
         lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
         for say in self.models[:SHOWN]:
@@ -76,11 +79,15 @@ class Explanation:
 
 
 def explain_row(
-    learner: CompetenceLearner, decision: Decision, probabilities: NDArray[np.float64], logits: Array, edges: QueryEdges
+    learner: CompetenceLearner,
+    decision: Decision,
+    probabilities: NDArray[np.float64],
+    logits: Array,
+    near: Neighbourhood,
 ) -> Explanation:
     """Put one row's decision into words and numbers."""
     classes = learner.classes_.tolist()
-    index, weight, distance = edges.near.index[0], edges.near.weight[0], edges.near.distance[0]
+    index, weight, distance = near.index[0], near.weight[0], near.distance[0]
     there = np.flatnonzero(index >= 0)
     there = there[np.argsort(-weight[there], kind="stable")]
     right = learner.space_.correct[index[there[:NEARBY]]].sum(axis=0)
@@ -111,3 +118,17 @@ def explain_row(
         models=tuple(sorted(says, key=lambda say: (-say.trust, -say.competence))),
         neighbours=tuple(cases),
     )
+
+
+def one_row(x: Any, example: Any) -> Any:
+    """``x`` as a batch of one, whether it came as a single row (shaped like a row of fit's X) or as a batch of one."""
+    if isinstance(x, pd.Series):
+        frame = x.to_frame().T
+        x = frame.astype(example.dtypes.to_dict()) if isinstance(example, pd.DataFrame) else frame.infer_objects()
+    elif isinstance(x, Sequences) and np.ndim(x.series) == 2:
+        x = Sequences(x.static[None], x.series[None])
+    elif isinstance(example, np.ndarray) and np.ndim(x) == example.ndim - 1:
+        x = np.asarray(x)[None]
+    if len(x) != 1:
+        raise DataError(f"explain takes one row, got {len(x)}: pass X[i:i + 1].")
+    return x

@@ -1,77 +1,54 @@
-"""FedDES: a graph neural network that selects and weights the models of a pool for every single row."""
+"""FedDES: for every single row, which models of the pool to select, and how much to trust each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from peerwise.data.rows import Sequences
-from peerwise.errors import ConfigError, DataError, ParcelError
-from peerwise.space import DecisionSpace, InputFeatures, QueryEdges, query_edges, train_graph
-from peerwise.space.competence import meta_labels
-from peerwise.space.neighbours import Membership
+from peerwise.errors import ConfigError, ParcelError
+from peerwise.models import one_thread
+from peerwise.space import DecisionSpace
 from peerwise.space.outputs import Array, flat
-from peerwise.trust.base import Labelled, Vote, some_rows
-from peerwise.trust.explanation import Explanation, explain_row
-from peerwise.trust.gnn import Edges, MetaNet, Sent, TorchGraph
-from peerwise.trust.trained import TrainedCompetence
+from peerwise.trust.base import Decision, Labelled
+from peerwise.trust.competence import THRESHOLD, CompetenceLearner
+from peerwise.trust.feddes_paper import FedDESPaper
+from peerwise.trust.kernel import Floats, Smooth
+from peerwise.trust.posterior import Linear
 
-Features = Literal["decision", "input", "both"]
-PUBLISHED: dict[str, Any] = {
-    "k": 5,
-    "classifiers": 3,
-    "features": "input",
-    "calibrate": True,
-    "membership": "none",
-    "min_positives": 0,
-    "vote": "hard",
-    "hidden": 128,
-    "heads": 4,
-    "dropout": 0.2,
-    "lr": 1e-3,
-    "epochs": 300,
-    "patience": 20,
-    "batch_size": 32,
-    # The paper is silent on these three; ours are part of the settings, so that they stay what was measured.
-    "edge_weights": True,
-    "residual": True,
-    "fixed_epochs": 40,
-}
-QUERY_ROWS = 256  # queries answered at a time, to bound memory
+TINY = 1e-6
 
 
-class FedDES(TrainedCompetence):
-    """Federated dynamic ensemble selection (Mueller & Street, 2026, arXiv 2603.28006).
+class FedDES(CompetenceLearner):
+    """Federated dynamic ensemble selection: for each row, the models to select and the trust in each of them.
 
-    The pool's M models map a row to its decision vector phi(x) of M * C calibrated probabilities. Train rows are
-    linked to their ``k`` nearest rows of every class (L1 over phi, weighted by cumulative mean distance) and to the
-    ``classifiers`` models with the highest gain G(m, j) = sum_i w_ij (Z_im - mean_m Z_im) among those neighbours. A
-    two-layer, four-head GATv2 over this graph is trained to tell which models answer a row rightly:
+    As in the paper (Mueller & Street, 2026, arXiv 2603.28006; `FedDES.paper`) the pool's M models map a row to its
+    decision vector, and the site learns from its own labelled rows which models are right where. It differs in how it
+    learns: in closed form instead of by a graph neural network, and the answer as well as the competences.
 
-        loss = mean over train rows and models of BCE(s_im, Z_im)          Z_im = 1 if model m is right on row i
-        w_m = sigmoid(s_m) if > 0.5 else 0, normalised;  none: all alike    p(y) = sum_m w_m [model m says y]
+    phi(x) = the square roots of all M * C probabilities. One kernel ridge regression over phi (`Smooth`) estimates
 
-    Departs from the paper where it is silent: neighbours within a class are weighted by softmax(-distance / median);
-    gains become edge weights by min-max over the pool; edge weights enter the attention as a feature
-    (``edge_weights``); the last state gets the projected input added (``residual``); temperatures are fitted on the
-    train rows. ``features``: what a sample node carries, the decision vector, the raw input, or both (learned from
-    outputs without X, it is always the decision vector). Without validation rows there is no early stopping and
-    ``fixed_epochs`` epochs are run.
+        q(c | x), the probability of each class            s(m | x), the probability that model m is right
 
-    The defaults differ from the published settings (`FedDES.paper`) in the sample features and in larger training
-    steps (batches of 512 instead of 32 rows, learning rate 3e-3 instead of 1e-3), which take half the time or less;
-    an epoch then has fewer steps, so that ``fixed_epochs`` is larger.
+    and a logistic regression over phi estimates q once more; the two q are averaged. Two thirds of the trust follow
+    the answer, q(c | x) being shared among the models that say c in proportion to their competence s; one third
+    follows the competence alone, s over the models with s > 0.5. Votes are hard, so that
+
+        p(c) = sum of the trust in the models that say c
+
+    and an answer is always one that some model gives. Where no model has s > 0.5 (``fallback``) all trust follows q;
+    where no model says anything that q knows, the own models share it (without any, all models).
+
+    Validation rows are learned from like all others: nothing here has to be stopped. ``balance`` from 0 (the best
+    accuracy) to 1 (the best balanced accuracy) divides the trust in a model by the frequency of what it says to that
+    power. ``k`` neighbours of every class are shown by `explain` (row numbers from len(y) on are validation rows).
+    ``random_state`` draws the landmarks of sites with more than 1,000 rows. ``docs/ablation.md`` has what was tried.
 
     >>> import numpy as np
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(120, random_state=0)
-    >>> clf = FedDES(random_state=0, epochs=5).fit(X, y)
+    >>> clf = FedDES(random_state=0).fit(X, y)
     >>> clf.trust(X).shape, bool(np.allclose(clf.trust(X).sum(axis=1), 1))
     ((120, 3), True)
     """
@@ -81,186 +58,88 @@ class FedDES(TrainedCompetence):
         pool: Any = None,
         *,
         own: Sequence[str | int] = (),
+        balance: float = 0.0,
         k: int = 5,
-        classifiers: int = 3,
-        features: Features = "decision",
-        calibrate: bool = True,
-        membership: Membership = "none",
-        min_positives: int = 0,
-        vote: Vote = "hard",
-        hidden: int = 128,
-        heads: int = 4,
-        dropout: float = 0.2,
-        edge_weights: bool = True,
-        residual: bool = True,
-        lr: float = 3e-3,
-        epochs: int = 300,
-        patience: int = 20,
-        fixed_epochs: int = 100,
-        batch_size: int = 512,
-        device: str = "cpu",
         random_state: int | None = None,
     ) -> None:
-        super().__init__(pool, own=own, vote=vote)
+        super().__init__(pool, own=own, vote="hard")
+        self.balance = balance
         self.k = k
-        self.classifiers = classifiers
-        self.features = features
-        self.calibrate = calibrate
-        self.membership = membership
-        self.min_positives = min_positives
-        self.hidden = hidden
-        self.heads = heads
-        self.dropout = dropout
-        self.edge_weights = edge_weights
-        self.residual = residual
-        self.lr = lr
-        self.epochs = epochs
-        self.patience = patience
-        self.fixed_epochs = fixed_epochs
-        self.batch_size = batch_size
-        self.device = device
         self.random_state = random_state
 
     @staticmethod
-    def paper(pool: Any = None, **changes: Any) -> FedDES:
-        """Exactly the published settings, with the site's raw inputs as sample features where they are given."""
-        return FedDES(pool, **{**PUBLISHED, **changes})
-
-    # ---- learning ------------------------------------------------------------------------------------------------
-
-    def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
-        self.space_ = DecisionSpace.fit(
-            rows.logits,
-            rows.y,
-            k=self.k,
-            calibrated=self.calibrate,
-            membership=self.membership,
-            min_positives=self.min_positives,
-        )
-        with_input = rows.X is not None and self.features != "decision"
-        self.input_ = InputFeatures.fit(rows.X) if with_input else None
-        found = train_graph(self.space_, self.classifiers)
-        features = self._node_features(self.space_.probabilities, rows.X)
-        self.net_ = self._seeded(lambda: self._new_net(features.shape[1], found.classifier_features.shape[1]))
-        graph = TorchGraph.of(found, self._tensor(features), self.device)
-        self._train(
-            torch.arange(len(rows.y), device=self.device),
-            self._tensor(self.space_.correct.astype(np.float32)),
-            lambda some: self.net_.train_scores(graph, some),
-            self._held_out(graph, validation) if validation else None,
-        )
-        with torch.no_grad():
-            self.sent_ = self.net_.send(graph)
-
-    def _held_out(self, graph: TorchGraph, rows: Labelled) -> tuple[Callable[[], Tensor], Tensor]:
-        queries = self._queries(rows.logits, rows.X)
-        targets = self._tensor(meta_labels(rows.logits, rows.y, self.min_positives).astype(np.float32))
-        return lambda: self.net_.query_scores(self.net_.send(graph), *queries), targets
-
-    def _new_net(self, sample_width: int, classifier_width: int) -> MetaNet:
-        return MetaNet(
-            sample_width,
-            classifier_width,
-            self.space_.models,
-            hidden=self.hidden,
-            heads=self.heads,
-            dropout=self.dropout,
-            edge_weights=self.edge_weights,
-            residual=self.residual,
-        ).to(self.device)
-
-    # ---- answering -----------------------------------------------------------------------------------------------
-
-    def _competence(self, logits: Array, X: Any) -> NDArray[np.float64]:
-        parts = [np.empty((0, self.space_.models))]
-        with torch.no_grad():
-            for start in range(0, len(logits), QUERY_ROWS):
-                some = slice(start, start + QUERY_ROWS)
-                queries = self._queries(logits[some], None if X is None else some_rows(X, some))
-                scores = self.net_.query_scores(self.sent_, *queries)
-                parts.append(torch.sigmoid(scores.double()).cpu().numpy())
-        return np.concatenate(parts)
-
-    def explain(self, x: Any) -> Explanation:
-        """The neighbours, votes and weights behind the answer for one row (shaped like a row of X, or one row of X)."""
-        self._check_pool()
-        logits, row = self._ask(_one_row(x, self._example))
-        edges = query_edges(self.space_, logits, self.classifiers)
-        decision = self._decide(logits, row)
-        return explain_row(self, decision, self._mix(decision.trust, logits)[0], logits[0], edges)
-
-    def _queries(self, logits: Array, X: Any) -> tuple[Tensor, Edges, Edges]:
-        edges: QueryEdges = query_edges(self.space_, logits, self.classifiers)
-        features = self._node_features(self.space_.project(logits), X)
-        return self._tensor(features), Edges.of(edges.samples, self.device), Edges.of(edges.classifiers, self.device)
-
-    def _node_features(self, probabilities: Array, X: Any) -> Array:
-        decision = flat(probabilities)
-        if self.input_ is None:
-            return decision
-        if X is None:
-            raise DataError(
-                f"X is missing: this learner was fitted with features={self.features!r} and needs the inputs."
-            )
-        inputs = self.input_.transform(X)
-        return inputs if self.features == "input" else np.concatenate([decision, inputs], axis=1)
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.as_tensor(array, device=self.device)
+    def paper(pool: Any = None, **changes: Any) -> FedDESPaper:
+        """FedDES exactly as published, with the site's raw inputs as sample features where they are given."""
+        return FedDESPaper(pool, **changes)
 
     def check_settings(self) -> None:
         super().check_settings()
-        self._whole_from(1, "k", "classifiers", "heads")
-        self._whole_from(0, "min_positives")
-        if self.features not in ("decision", "input", "both"):
-            raise ConfigError(f"features={self.features!r}: expected 'decision', 'input' or 'both'.")
-        if self.membership not in ("none", "soft"):
-            raise ConfigError(f"membership={self.membership!r}: expected 'none' or 'soft'.")
+        self._whole_from(1, "k")
+        if not isinstance(self.balance, int | float) or not 0 <= self.balance <= 1:
+            raise ConfigError(f"balance={self.balance!r}: expected a number from 0 to 1.")
 
-    # ---- keeping -------------------------------------------------------------------------------------------------
+    def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
+        parts = [rows, validation] if validation is not None else [rows]
+        logits, y = np.concatenate([part.logits for part in parts]), np.concatenate([part.y for part in parts])
+        with one_thread():
+            self.space_ = DecisionSpace.fit(logits, y, k=self.k, calibrated=False)
+            features, classes = _features(self.space_.probabilities), logits.shape[2]
+            targets = np.concatenate([np.eye(classes)[y], self.space_.correct], axis=1).astype(np.float32)
+            self.smooth_ = Smooth.fit(features, targets, y, classes, self._seed())
+            self.linear_ = Linear.fit(features, y, classes)
+
+    def _competence(self, logits: Array, X: Any) -> Floats:
+        return self._estimates(logits)[1]
+
+    def _estimates(self, logits: Array) -> tuple[Floats, Floats]:
+        """q (n, classes) and s (n, models)."""
+        with one_thread():
+            features, classes = _features(self.space_.project(logits)), logits.shape[2]
+            found = self.smooth_(features)
+            smooth = np.clip(found[:, :classes], TINY * (self.smooth_.mean[:classes] > 0), None)
+            posterior = (smooth / smooth.sum(axis=1, keepdims=True) + self.linear_(features)) / 2
+        return posterior, np.clip(found[:, classes:], 0.0, 1.0)
+
+    def _decide(self, logits: Array, X: Any) -> Decision:
+        posterior, competence = self._estimates(logits)
+        says = logits.argmax(axis=2)
+        by_answer = self._shared(posterior, competence, says)
+        chosen = np.where(competence > THRESHOLD, competence, 0.0)
+        total = chosen.sum(axis=1, keepdims=True)
+        fallback = total[:, 0] == 0
+        by_competence = np.where(fallback[:, None], by_answer, chosen / np.where(total > 0, total, 1.0))
+        trust = (2 * by_answer + by_competence) / 3
+        if self.balance:
+            count = np.bincount(self.space_.y, minlength=logits.shape[2])
+            # A class that the site has never seen gets no advantage from being rare.
+            trust = trust / np.where(count > 0, count / count.max(), 1.0)[says] ** self.balance
+        return Decision(trust / trust.sum(axis=1, keepdims=True), competence, fallback)
+
+    def _shared(self, posterior: Floats, competence: Floats, says: Any) -> Floats:
+        """Each class's probability, shared among the models that say it in proportion to their competence."""
+        weight = competence + TINY
+        rows = np.arange(len(says))[:, None]
+        saying = np.zeros_like(posterior)
+        np.add.at(saying, (rows, says), weight)
+        trust = posterior[rows, says] * weight / saying[rows, says]
+        total = trust.sum(axis=1, keepdims=True)
+        home = np.zeros(says.shape[1])
+        home[self.own_ or slice(None)] = 1.0
+        return np.asarray(np.where(total > 0, trust / np.where(total > 0, total, 1.0), home / home.sum()))
 
     def _fitted_tree(self) -> dict[str, Any]:
-        return {
-            **super()._fitted_tree(),
-            "input": self.input_.to_tree() if self.input_ else None,
-            "sent": [value.cpu().numpy() for value in (*self.sent_.first, *self.sent_.second)],
-        }
+        parts = {"smooth": self.smooth_.to_tree(), "linear": self.linear_.to_tree()}
+        return {**super()._fitted_tree(), **parts}
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         super()._restore_tree(tree)
-        self.input_ = InputFeatures.from_tree(tree["input"]) if tree["input"] else None
-        samples, classifiers = (tree["net"][f"{kind}_in.weight"].shape[1] for kind in ("sample", "classifier"))
-        self.net_ = self._restored(lambda: self._new_net(samples, classifiers), tree)
-        sent = [self._tensor(value) for value in tree["sent"]]
-        rows, models = self.space_.correct.shape
-        if [len(value) for value in sent] != [rows, models, rows, models]:
-            raise ParcelError("the saved graph does not fit its rows and models: it was changed or cut short.")
-        self.sent_ = Sent((sent[0], sent[1]), (sent[2], sent[3]))
+        self.smooth_, self.linear_ = Smooth.from_tree(tree["smooth"]), Linear.from_tree(tree["linear"])
+        models, classes = self.space_.probabilities.shape[1:]
+        wanted = (models * classes, classes + models, classes)
+        found = (self.smooth_.landmarks.shape[1], len(self.smooth_.mean), self.linear_.classes)
+        if found != wanted or self.linear_.weights.shape[1] != models * classes:
+            raise ParcelError("the saved learner does not fit its models and classes: it was changed or cut short.")
 
 
-class FedDESPaper(FedDES):
-    """FedDES with the published settings, whatever the defaults of `FedDES` are."""
-
-    def __init__(
-        self,
-        pool: Any = None,
-        *,
-        own: Sequence[str | int] = (),
-        device: str = "cpu",
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(pool, own=own, device=device, random_state=random_state, **PUBLISHED)
-
-
-def _one_row(x: Any, example: Any) -> Any:
-    """``x`` as a batch of one, whether it came as a single row (shaped like a row of fit's X) or as a batch of one."""
-    if isinstance(x, pd.Series):
-        frame = x.to_frame().T
-        x = frame.astype(example.dtypes.to_dict()) if isinstance(example, pd.DataFrame) else frame.infer_objects()
-    elif isinstance(x, Sequences) and np.ndim(x.series) == 2:
-        x = Sequences(x.static[None], x.series[None])
-    elif isinstance(example, np.ndarray) and np.ndim(x) == example.ndim - 1:
-        x = np.asarray(x)[None]
-    if len(x) != 1:
-        raise DataError(f"explain takes one row, got {len(x)}: pass X[i:i + 1].")
-    return x
+def _features(probabilities: Array) -> Array:
+    return np.asarray(np.sqrt(flat(probabilities)))

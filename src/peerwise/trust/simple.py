@@ -1,16 +1,17 @@
-"""The honest comparisons that learn little or nothing: own models, the best single model, the plain average."""
+"""The honest comparisons that learn little or nothing: own models, the best single model, plain averages."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import PoolError
+from peerwise.errors import ConfigError, PoolError
 from peerwise.space.competence import meta_labels
-from peerwise.space.outputs import Array
+from peerwise.space.outputs import Array, softmax
 from peerwise.trust.base import Decision, Labelled, TrustLearner
 
 
@@ -66,3 +67,37 @@ class BestSingle(FixedTrust):
         preferred = np.isin(np.arange(len(rate)), self.own_)
         best = np.lexsort((~preferred, -rate))[0]
         return np.asarray(np.eye(len(rate))[best])
+
+
+class PriorAdapted(FixedTrust):
+    """The plain average of all models, each adapted to the site's label prior; nothing else is learned.
+
+    p(c) = mean over models of p_m(c) pi(c)^power / sum_c' p_m(c') pi(c')^power, pi the class frequencies of the rows
+    at hand (a class without rows counts as half a row). ``power`` 0 is the plain average.
+    """
+
+    def __init__(self, pool: Any = None, *, own: Sequence[str | int] = (), power: float = 0.5) -> None:
+        super().__init__(pool, own=own, vote="soft")
+        self.power = power
+
+    def check_settings(self) -> None:
+        super().check_settings()
+        if not isinstance(self.power, int | float) or not self.power >= 0:
+            raise ConfigError(f"power={self.power!r}: expected a number from 0.")
+
+    def _weights(self, rows: Labelled, validation: Labelled | None) -> NDArray[np.float64]:
+        y = np.concatenate([part.y for part in (rows, validation) if part is not None])
+        count = np.maximum(np.bincount(y, minlength=rows.logits.shape[2]), 0.5)
+        self.prior_ = count / count.sum()
+        models = rows.logits.shape[1]
+        return np.full(models, 1 / models)
+
+    def _votes(self, logits: Array) -> Array:
+        return softmax(logits + self.power * np.log(self.prior_))
+
+    def _fitted_tree(self) -> dict[str, Any]:
+        return {**super()._fitted_tree(), "prior": self.prior_}
+
+    def _restore_tree(self, tree: dict[str, Any]) -> None:
+        super()._restore_tree(tree)
+        self.prior_ = tree["prior"]

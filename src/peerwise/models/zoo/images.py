@@ -55,6 +55,34 @@ def lenet(channels: int, size: int, classes: int) -> nn.Module:
     )
 
 
+def lenet5(channels: int, size: int, classes: int) -> nn.Module:
+    """LeNet-5 with the tanh and average pooling of 1998, without padding."""
+    side = ((size - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 6, 5), nn.Tanh(), nn.AvgPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2)),
+        *(nn.Flatten(), nn.Linear(16 * side * side, 120), nn.Tanh()),
+        *(nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, classes)),
+    )
+
+
+def cnn16(channels: int, size: int, classes: int) -> nn.Module:
+    return _light(16, 128, channels, size, classes)
+
+
+def cnn8(channels: int, size: int, classes: int) -> nn.Module:
+    return _light(8, 64, channels, size, classes)
+
+
+def _light(filters: int, hidden: int, channels: int, size: int, classes: int) -> nn.Module:
+    """Two 3x3 convolutions with pooling, the second with twice the filters, then a hidden layer."""
+    return nn.Sequential(
+        *(nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(filters, 2 * filters, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Flatten(), nn.Linear(2 * filters * (size // 4) ** 2, hidden), nn.ReLU(), nn.Linear(hidden, classes)),
+    )
+
+
 def alexnet(channels: int, size: int, classes: int) -> nn.Module:
     """AlexNet's five convolutions and three dense layers (Krizhevsky et al., 2012), with 3x3 kernels."""
     side = size // 8
@@ -102,7 +130,10 @@ def _recipe(build: Build, description: str) -> Recipe:
 
 RECIPES = (
     _recipe(small_cnn, "two 5x5 convolutions and 512 units: the small CNN of the FedDES experiments"),
-    _recipe(lenet, "LeNet-5, the smallest"),
+    _recipe(lenet, "LeNet-5 with ReLU and max-pooling"),
+    _recipe(lenet5, "LeNet-5 as published: tanh, average pooling"),
+    _recipe(cnn16, "two 3x3 convolutions of 16 and 32 filters and 128 units: light"),
+    _recipe(cnn8, "two 3x3 convolutions of 8 and 16 filters and 64 units: the lightest"),
     _recipe(alexnet, "AlexNet at this size, 3x3 kernels"),
     _recipe(vit, "vision transformer, 4x4 patches, 6 layers of width 128"),
     _recipe(mobilenet_v2, "MobileNetV2 with a CIFAR stem"),

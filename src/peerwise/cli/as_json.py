@@ -1,0 +1,55 @@
+"""A finished run as JSON: every number of the tables and many more, under names that stay."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerwise.evaluate import Assessment
+from peerwise.run import Run
+
+
+def as_json(run: Run, found: Assessment) -> dict[str, Any]:
+    """The structure that ``peerwise simulate --format json`` prints (a list of it for an experiment file with a grid).
+
+    * ``experiment``: its keys, those without a value left out; ``folder`` with its files
+    * ``evaluation``: ``threshold``, ``positive``, ``classes``, ``level``, ``ece_bins``, ``log_loss_floor``
+    * ``summary``: one object a method; ``sites``: one a seed, method and site
+    * ``subgroups``: one a method and subgroup; ``site_subgroups``: one a seed, method, site and subgroup; both empty
+      without ``--subgroup``
+    * ``fell_back``: one a seed, method and site where something simpler answered: ``to`` and ``why``
+
+    The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
+    known or not defined is null; for a site's metrics ``undefined`` says why.
+    """
+    tree = {
+        "experiment": {key: value for key, value in asdict(run.experiment).items() if value is not None},
+        "evaluation": found.settings,
+        "summary": _records(found.methods.reset_index()),
+        "sites": _records(found.sites),
+        "subgroups": _records(found.subgroups),
+        "site_subgroups": _records(found.site_subgroups),
+        "fell_back": found.fell_back,
+        "folder": str(run.folder) if run.folder else None,
+    }
+    plain: dict[str, Any] = _plain(tree)
+    return plain
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): value for key, value in row.items()} for row in table.astype(object).to_dict(orient="records")]
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: no NaN, no infinity, no numpy."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value

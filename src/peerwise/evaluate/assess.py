@@ -1,0 +1,95 @@
+"""Everything that can be said of a finished run: methods, sites, subgroups, and who fell back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from peerwise.errors import ConfigError, DataError, choices
+from peerwise.evaluate.method_table import method_table
+from peerwise.evaluate.paired import LEVEL
+from peerwise.evaluate.site_table import site_table
+from peerwise.evaluate.subgroups import subgroup_tables
+from peerwise.metrics import BINS, FLOOR, THRESHOLD, positive_class
+from peerwise.run import Run
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What `assess` finds. Shares run from 0 to 1; NaN is "not defined".
+
+    ``settings``: ``threshold``, ``positive`` (name of the class to be found, None of more than two), ``classes``,
+    ``level`` of the intervals, ``ece_bins``, ``log_loss_floor``.
+
+    ``methods``, a line a method: all of `summarise`; ``accuracy_gain_low`` to ``accuracy_gain_high`` and the same of
+    balanced accuracy; ``tests`` (sites and seeds compared with their own model), ``significantly_better`` and
+    ``significantly_worse`` among them (exact McNemar, Holm over all of them, 5 %); ``home_spearman`` and
+    ``home_spearman_peers``, each the mean over seeds; ``oracle_gap_closed``.
+
+    ``sites``, a line a seed, method and site: the results' columns, with the metrics at this threshold; ``reference``
+    ("own": own models of the same pool, "local": that method of the same run, None), ``own_accuracy``,
+    ``own_balanced_accuracy``; ``only_ours`` and ``only_own`` (test rows that only one of the two has right),
+    ``accuracy_gain`` and ``balanced_accuracy_gain`` with ``_low`` and ``_high``, ``mcnemar_p``, ``holm_p``; `mismatch`;
+    ``oracle_gap_closed``; ``undefined`` (why a metric is NaN, by metric).
+
+    ``subgroups``, a line a method and subgroup, rows of all sites of a seed together, then the mean over seeds: the
+    columns of `by_subgroup`. ``site_subgroups``: the same a seed, method, site and subgroup.
+
+    ``fell_back``: ``seed``, ``method``, ``site``, ``to``, ``why`` where something simpler had to answer.
+    """
+
+    settings: dict[str, Any]
+    methods: pd.DataFrame
+    sites: pd.DataFrame
+    subgroups: pd.DataFrame
+    site_subgroups: pd.DataFrame
+    fell_back: list[dict[str, Any]]
+
+
+def assess(
+    run: Run, *, classes: Sequence[str] = (), positive: str | None = None, threshold: float = THRESHOLD
+) -> Assessment:
+    """Compare a run's methods with the sites' own models, and look at how they chose.
+
+    ``positive``: name of the class to be found (sensitivity, specificity; AUPRC of two classes), by default the last
+    of two; a row is called positive if its probability is at least ``threshold``. ``classes``: the class names in the
+    order of the codes, which name themselves otherwise.
+    """
+    if not run.predictions:
+        raise DataError("this run has no predictions: expected a run as `simulate` returns it. Simulate again.")
+    answers = next(iter(run.predictions.values()))["probabilities"]
+    names = tuple(classes) or tuple(str(code) for code in range(answers.shape[1]))
+    code = positive_class(answers, check_positive(positive, names, threshold))
+    sites = site_table(run, names, code, threshold)
+    pooled, apart = subgroup_tables(run, code, threshold)
+    return Assessment(
+        settings={
+            "threshold": threshold,
+            "positive": None if code is None else names[code],
+            "classes": list(names),
+            "level": LEVEL,
+            "ece_bins": BINS,
+            "log_loss_floor": FLOOR,
+        },
+        methods=method_table(run, sites),
+        sites=sites,
+        subgroups=pooled,
+        site_subgroups=apart,
+        fell_back=[
+            {"seed": seed, "method": method, "site": site, **tree["fell_back"]}
+            for (seed, method, site), tree in run.predictions.items()
+            if tree["fell_back"]
+        ],
+    )
+
+
+def check_positive(positive: str | None, classes: Sequence[str], threshold: float) -> int | None:
+    """The code of the class to be found; a name that is not there or a threshold that is no share is refused."""
+    if not 0 < threshold <= 1:
+        raise ConfigError(f"threshold is {threshold}: expected a probability above 0 and at most 1.")
+    if positive is not None and positive not in classes:
+        raise ConfigError(f"positive: {choices(positive, classes, 'class')}")
+    return None if positive is None else list(classes).index(positive)

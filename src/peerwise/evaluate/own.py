@@ -1,0 +1,19 @@
+"""The bar: what a site's own model answers to its test rows."""
+
+from __future__ import annotations
+
+from peerwise.evaluate.summary import LOCAL
+from peerwise.metrics import Labels
+from peerwise.run import Run
+
+
+def own_answers(run: Run, seed: int, method: str, site: str) -> tuple[str | None, Labels | None]:
+    """The own model's answers, and where they are from: "own" (the mean of the site's own models of the very pool
+    that the method chose from), "local" (that method of the same run, where a method has no pool), or None."""
+    tree = run.predictions[seed, method, site]
+    if "own" in tree["details"]:
+        return "own", tree["details"]["own"].argmax(axis=1)
+    local = run.predictions.get((seed, LOCAL, site))
+    if local is None or not len(tree["y"]):
+        return None, None
+    return LOCAL, local["probabilities"].argmax(axis=1)
