@@ -1,6 +1,6 @@
-"""How time and memory grow with rows and models: graph, one training epoch and 1,000 queries of FedDES.
+"""How time and memory of FedDES grow with rows and models: fit, 1,000 queries, peak memory.
 
-python benchmarks/growth.py [--rows 1000 2000 5000 10000 20000] [--models 5 10 20 50] [--plot growth.png]
+python benchmarks/growth.py [--rows 1000 2000 5000 10000 20000 50000] [--models 5 10 20 50] [--plot growth.png]
 python benchmarks/growth.py --rows 50000 --models-fixed 50 --models        # the largest case alone
 
 Every size runs in a process of its own: its peak memory is that of reading the outputs, fitting and asking. Over rows
@@ -11,52 +11,47 @@ fitted over the measured sizes.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import resource
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import measure
 import numpy as np
 from pools import outputs
 
 from peerwise import FedDES
-from peerwise.trust import feddes, trained
 
-COSTS = {"graph": "graph, s", "epoch": "one epoch, s", "queries": "1,000 queries, s", "peak": "peak memory, MB"}
+COSTS = {"fit": "CPU s of fit", "queries": "CPU s of 1,000 queries", "peak": "peak MB"}
 CLASSES, QUERIES = 10, 1000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="*", default=[1000, 2000, 5000, 10000])
+    parser.add_argument("--rows", type=int, nargs="*", default=[1000, 2000, 5000, 10000, 20000, 50000])
     parser.add_argument("--models", type=int, nargs="*", default=[5, 10, 20, 50])
     parser.add_argument("--rows-fixed", type=int, default=2000)
     parser.add_argument("--models-fixed", type=int, default=20)
-    parser.add_argument("--batch", type=int, help="rows a training step, instead of the learner's default")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.one:
-        print(json.dumps(one(*a.one, {"batch_size": a.batch} if a.batch else {})))
+        print(json.dumps(one(*a.one)))
         return
     curves = {}
-    for what, sizes in (("rows", a.rows), ("models", a.models)):
+    for what, pairs in {
+        "rows": [(rows, a.models_fixed) for rows in a.rows],
+        "models": [(a.rows_fixed, models) for models in a.models],
+    }.items():
+        sizes = a.rows if what == "rows" else a.models
         if sizes:
-            curves[what] = sizes, [_measured(size, a, what) for size in sizes]
+            curves[what] = sizes, [_measured(*pair) for pair in pairs]
             _print_exponents(what, *curves[what])
     print(measure.load_line())
     if a.plot:
         plot(curves, a.plot)
 
 
-def _measured(size: int, a: argparse.Namespace, what: str) -> dict[str, float]:
-    rows, models = (size, a.models_fixed) if what == "rows" else (a.rows_fixed, size)
-    batch = ["--batch", str(a.batch)] if a.batch else []
-    found = measure.again(__file__, "--one", str(rows), str(models), *batch).said
+def _measured(rows: int, models: int) -> dict[str, float]:
+    found = measure.again(__file__, "--one", str(rows), str(models)).said
     print(f"{rows:>7} rows, {models:>3} models: " + ", ".join(f"{label} {found[c]:.2f}" for c, label in COSTS.items()))
     return found
 
@@ -67,39 +62,19 @@ def _print_exponents(what: str, sizes: list[int], found: list[dict[str, float]])
         print(f"exponents over {what}: " + ", ".join(f"{cost} {value:.2f}" for cost, value in fitted.items()))
 
 
-def one(rows: int, models: int, settings: dict[str, int]) -> dict[str, float]:
+def one(rows: int, models: int) -> dict[str, float]:
     """CPU seconds by part and peak megabytes of one size, in this process."""
-    _run(60, models, settings)  # compiled kernels are read from their cache before the clock starts
-    with watched(feddes, "train_graph") as graph, watched(trained, "train") as epoch:
-        queries = _run(rows, models, settings)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"graph": sum(graph), "epoch": sum(epoch), "queries": queries, "peak": peak}
+    _run(60, models)  # libraries are loaded before the clock starts
+    fit, queries = _run(rows, models)
+    return {"fit": fit, "queries": queries, "peak": measure.own_peak()}
 
 
-def _run(rows: int, models: int, settings: dict[str, int]) -> float:
+def _run(rows: int, models: int) -> tuple[float, float]:
     rng = np.random.default_rng(0)
-    learner = FedDES(own=[0], epochs=1, random_state=0, **settings)
-    learner.fit_outputs(*outputs(rng, rows, models, CLASSES))
-    logits, _ = outputs(rng, QUERIES, models, CLASSES)
-    return measure.timed(lambda: learner.predict_proba_outputs(logits))[0]
-
-
-@contextlib.contextmanager
-def watched(module: ModuleType, name: str) -> Iterator[list[float]]:
-    """CPU seconds of every call of ``module.name`` while it is watched."""
-    original, spent = getattr(module, name), []
-
-    def work(*args: object, **kwargs: object) -> object:
-        started = time.process_time()
-        found = original(*args, **kwargs)
-        spent.append(time.process_time() - started)
-        return found
-
-    setattr(module, name, work)
-    try:
-        yield spent
-    finally:
-        setattr(module, name, original)
+    logits, y = outputs(rng, rows, models, CLASSES)
+    fit, learner = measure.timed(lambda: FedDES(own=[0], random_state=0).fit_outputs(logits, y))
+    asked, _ = outputs(rng, QUERIES, models, CLASSES)
+    return fit, measure.timed(lambda: learner.predict_proba_outputs(asked))[0]
 
 
 def plot(curves: dict[str, tuple[list[int], list[dict[str, float]]]], file: Path) -> None:
@@ -108,15 +83,18 @@ def plot(curves: dict[str, tuple[list[int], list[dict[str, float]]]], file: Path
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(COSTS) * len(curves), figsize=(3.2 * len(COSTS) * len(curves), 3))
-    places = iter(np.ravel(axes))
-    for what, (sizes, found) in curves.items():
-        for cost, label in COSTS.items():
-            place, values = next(places), [each[cost] for each in found]
+    figure, axes = pyplot.subplots(len(curves), len(COSTS), figsize=(3.6 * len(COSTS), 3 * len(curves)), squeeze=False)
+    for row, (what, (sizes, found)) in zip(axes, curves.items(), strict=True):
+        for place, (cost, label) in zip(row, COSTS.items(), strict=True):
+            values = [each[cost] for each in found]
             place.loglog(sizes, values, "o-")
             slope = f" (exponent {measure.exponent(sizes, values):.2f})" if len(sizes) > 1 else ""
-            place.set(xlabel=what, title=label + slope)
-            place.title.set_fontsize(9)
+            place.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
+            place.minorticks_off()
+            place.set(xlabel=what, ylim=(min(values) / 3, max(values) * 3))  # an even course looks even
+            for point in zip(sizes, values, strict=True):
+                place.annotate(f"{point[1]:.3g}", point, (0, 5), textcoords="offset points", ha="center", fontsize=7)
+            place.set_title(label + slope, fontsize=9)
     figure.tight_layout()
     figure.savefig(file)
 

@@ -43,8 +43,8 @@ def fastest(work: Callable[[], Any], repeats: int) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """One command and all its children: seconds on the wall and on the CPU, peak resident megabytes, and the JSON
-    object in the last line that it printed."""
+    """One command and all its children: seconds on the wall and on the CPU, peak megabytes (pages that processes
+    share count once), and the JSON object in the last line that it printed."""
 
     wall: float
     cpu: float
@@ -65,9 +65,9 @@ def run(command: Sequence[str | Path], **environment: str) -> Cost:
     )
     peak = 0.0
     while True:
-        peak = max(peak, _resident(process.pid))
+        peak = max(peak, _memory(process.pid))
         with contextlib.suppress(subprocess.TimeoutExpired):
-            output, _ = process.communicate(timeout=0.25)
+            output, _ = process.communicate(timeout=0.5)
             break
     wall = time.perf_counter() - started
     if process.returncode:
@@ -80,14 +80,20 @@ def _children_cpu() -> float:
     return spent.children_user + spent.children_system
 
 
-def _resident(pid: int) -> float:
+def _memory(pid: int) -> float:
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         for process in (root, *root.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                total += process.memory_info().rss
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                total += process.memory_full_info().pss
     return total / MEGABYTE
+
+
+def own_peak() -> float:
+    """Peak resident megabytes of this process alone: getrusage would also count what its parent held at the fork."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
 
 def peer_option(parser: argparse.ArgumentParser) -> None:

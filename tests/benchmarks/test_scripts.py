@@ -37,7 +37,7 @@ def test_selection_without_the_peer_says_what_to_install() -> None:
 
 def test_growth_prints_exponents_and_draws_them(tmp_path: Path) -> None:
     said = _printed("growth.py", "--rows", 60, 120, "--models", "--models-fixed", 3, "--plot", tmp_path / "growth.png")
-    assert "exponents over rows: graph" in said
+    assert "exponents over rows: fit" in said
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 

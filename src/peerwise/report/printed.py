@@ -29,7 +29,7 @@ PROBABILITIES = "mean over the sites where it is defined, in percent; NLL and Br
 CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
 BEHAVIOUR = """\
 models that have a say, a row; ESS: their effective number; fallback: rows where
-none seemed reliable and all voted alike; oracle: what a perfect choice reaches"""
+none seemed reliable; oracle: what a perfect choice reaches"""
 CHOICE = """
 gap closed: from own (0) to oracle (100); wrong trust: on models that err there;
 mismatch: models wrongly chosen or missed; home rho: Spearman, trust against

@@ -33,9 +33,10 @@ class FedDES(CompetenceLearner):
 
     and a logistic regression over phi estimates q once more; the two q are averaged. Two thirds of the trust follow
     the answer, q(c | x) being shared among the models that say c in proportion to their competence s; one third
-    follows the competence alone, s over the models with s > 0.5. Votes are hard, so that
+    follows the competence alone, s over the models with s > 0.5. Votes are hard but for a rest of 1 / (n + 1) that n
+    rows cannot rule out (spread over all C classes), so that
 
-        p(c) = sum of the trust in the models that say c
+        p(c) = n / (n + 1) * sum of the trust in the models that say c + 1 / (n + 1) / C
 
     and an answer is always one that some model gives. Where no model has s > 0.5 (``fallback``) all trust follows q;
     where no model says anything that q knows, the own models share it (without any, all models).
@@ -126,6 +127,10 @@ class FedDES(CompetenceLearner):
         home = np.zeros(says.shape[1])
         home[self.own_ or slice(None)] = 1.0
         return np.asarray(np.where(total > 0, trust / np.where(total > 0, total, 1.0), home / home.sum()))
+
+    def _votes(self, logits: Array) -> Array:
+        rest = np.float32(1 / (len(self.space_.y) + 1))
+        return np.asarray((1 - rest) * super()._votes(logits) + rest / logits.shape[2])
 
     def _fitted_tree(self) -> dict[str, Any]:
         parts = {"smooth": self.smooth_.to_tree(), "linear": self.linear_.to_tree()}
