@@ -82,8 +82,8 @@ def _line(found: list[dict[str, float]]) -> str:
     closed = 100 * (mean["ours"] - mean["own"]) / max(mean["oracle"] - mean["own"], 1e-9)
     return (
         f"{len(found):>5} {mean['own']:>6.2f} {mean['ours']:>6.2f} {mean['ours'] - mean['own']:>+6.2f} "
-        f"{mean['balanced']:>+9.2f}  {counts:>13} {mean['oracle']:>7.2f} {closed:>10.0f}% {mean['mismatch'] / 100:>9.1f} "
-        f"{mean['on_wrong']:>8.1f}%"
+        f"{mean['balanced']:>+9.2f}  {counts:>13} {mean['oracle']:>7.2f} {closed:>10.0f}% "
+        f"{mean['mismatch'] / 100:>9.1f} {mean['on_wrong']:>8.1f}%"
     )
 
 
