@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "covertype": {"dataset": "covertype", "partition": "natural", "rows": 6000, "models": TABLE},
     "heart": {"dataset": "heart_disease", "partition": "natural", "models": TABLE},
     "office": {"dataset": "office_caltech10", "partition": "natural", "models": ("logistic", "forest")},
-    "pacs": {"dataset": "pacs", "partition": "natural", "rows": 4000, **IMAGE},
+    "pacs": {"dataset": "pacs", "partition": "natural", "rows": 4000, "assign": "all", **IMAGE},
 }  # fmt: skip
 
 

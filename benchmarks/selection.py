@@ -94,6 +94,8 @@ def synthetic(a: argparse.Namespace) -> Tables:
 def pool_tables(pool: Path, split: Path | None) -> Tables:
     found, inputs = np.load(pool), dict(np.load(split)) if split else None
     sites = sum(name.startswith("train_y_") for name in found.files)
+    if found["train_logits_0"].shape[1] != sites:
+        raise SystemExit(f"{pool}: expected one model a site, in the order of the sites.")
     tables: Tables = {"sites": np.array(sites)}
     for site in range(sites):
         tables[f"own_{site}"] = np.array(site)

@@ -64,6 +64,13 @@ def test_where_learning_fails_the_own_models_answer(tmp_path: Path) -> None:
     assert 'raise RuntimeError("no convergence")' in told["trace"]
 
 
+def test_a_site_that_fell_back_to_its_own_models_still_counts_as_a_tie() -> None:
+    run = simulate("digits", **SMALL, methods="to_learn")
+    (row,) = [row for row in run.results.itertuples() if row.site == SITE]
+    assert row.fell_back_to == "own models"
+    assert row.own_accuracy == row.accuracy
+
+
 def test_where_answering_fails_the_own_models_or_the_labels_answer() -> None:
     run = simulate("digits", **SMALL, methods="to_answer,local")
     found = fell_back(run, "to_answer")
@@ -194,7 +201,7 @@ def test_where_everybody_fails_the_run_stops_with_the_reason_and_goes_on_once_me
 ) -> None:
     settings = {"methods": "local,to_share", "method": {"to_share": {"where": "everywhere", "mistake": "a bug"}}}
     with pytest.raises(
-        ModelError, match=r"to_share.*share failed at every site.*'site-0': ValueError: a bug"
+        ModelError, match=r"to_share.*share failed at every site still at work.*'site-0': ValueError: a bug"
     ) as caught:
         simulate("digits", out=tmp_path, **SMALL, **settings)
     assert "in share\n" in "".join(caught.value.__notes__)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from trust_cases import outputs, probabilities
 
-from peerwise import FedDES
+from peerwise import FedDES, PriorAdapted
 from peerwise.errors import ConfigError
 from peerwise.trust import kernel
 from peerwise.trust.kernel import Smooth, spread_rows
@@ -137,8 +137,24 @@ def test_validation_rows_are_learned_from() -> None:
     np.testing.assert_array_equal(joined.trust_outputs(logits), apart.trust_outputs(logits))
 
 
-@pytest.mark.parametrize("balance", [-0.1, 1.5, "much"])
+@pytest.mark.parametrize("balance", [-0.1, 1.5, "much", True, float("nan")])
 def test_a_balance_that_cannot_work_is_refused(balance: object) -> None:
     logits, y, _ = outputs(0, 10)
     with pytest.raises(ConfigError, match="from 0 to 1"):
         FedDES(balance=balance).fit_outputs(logits, y)
+
+
+@pytest.mark.parametrize("power", [-1, float("inf"), float("nan"), "much", True])
+def test_a_power_that_cannot_work_is_refused(power: object) -> None:
+    logits, y, _ = outputs(0, 10)
+    with pytest.raises(ConfigError, match="finite number from 0"):
+        PriorAdapted(power=power).fit_outputs(logits, y)
+
+
+def test_outputs_that_hardly_differ_are_learned_from_all_the_same() -> None:
+    rng = np.random.default_rng(0)
+    for rows in (50, 1200):
+        logits = 1e-7 * rng.normal(size=(rows, 20, 10))
+        y = rng.integers(0, 10, rows)
+        found = FedDES().fit_outputs(logits, y).predict_proba_outputs(logits[:5])
+        assert np.isfinite(found).all()

@@ -12,6 +12,8 @@ from peerwise.errors import STOPS_A_RUN
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 
+OWN_MODELS = "own models"
+
 
 def simpler_answer(
     site: Site, method: Method, inbox: Callable[[], Inbox], X: Inputs
@@ -27,7 +29,7 @@ def simpler_answer(
         heard = {name: parcel.get("models", {}) for name, parcel in inbox().items() if name != site.name}
         return {f"{model}@{name}": data for name, models in heard.items() for model, data in models.items()}
 
-    for name, files in (("own models", own), ("peers' models", peers)):
+    for name, files in ((OWN_MODELS, own), ("peers' models", peers)):
         try:
             if found := files():
                 return mean_probabilities(site, found, X), name

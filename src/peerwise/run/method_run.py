@@ -76,8 +76,8 @@ class MethodRun:
 
     def _nowhere(self, step: Step, first: Done) -> ModelError:
         error = ModelError(
-            f"{self.name}: {step.__name__} failed at every site, the first of them {first.site!r}: {first.why} "
-            f"(the traceback is in events.jsonl). Mend that and run again."
+            f"{self.name}: {step.__name__} failed at every site still at work, the first of them {first.site!r}: "
+            f"{first.why} (the traceback is in events.jsonl). Mend that and run again."
         )
         error.add_note(first.trace)
         return error

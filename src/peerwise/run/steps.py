@@ -14,7 +14,7 @@ from peerwise.data import Site
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import LEFT_OUT
 from peerwise.parcels import Parcel
-from peerwise.run.fallback import simpler_answer
+from peerwise.run.fallback import OWN_MODELS, simpler_answer
 from peerwise.run.folder import RunFolder
 from peerwise.run.rounds import RUN, answer, begin, blank_record, finish, hear, say
 
@@ -62,7 +62,8 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         to = _instead(site, failed=failure is not None)
     else:
         probabilities, to = simpler_answer(site, method, lambda: folder.exchange(run).collect(0), site.test.X)
-        elapsed, details = time.perf_counter() - started, {}
+        # The bar stays in place where the method failed: such a site is tied with its own models, not left out.
+        elapsed, details = time.perf_counter() - started, {"own": probabilities} if to == OWN_MODELS else {}
     phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
     tree = {
         "y": site.test.y,

@@ -40,7 +40,7 @@ class Labelled:
 @dataclass(frozen=True)
 class Decision:
     """For each row: trust over the models (rows sum to one), competence where it is estimated, and whether the
-    learner fell back to the whole pool."""
+    learner found no model reliable there."""
 
     trust: NDArray[np.float64]
     competence: NDArray[np.float64] | None
@@ -144,7 +144,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self._decide(logits, _inputs_for(X, len(logits), "X"))
 
     def select(self, X: Any) -> NDArray[np.bool_]:
-        """``(n, models)``: the models that have a say, for each row (all of them where the learner fell back)."""
+        """``(n, models)``: the models that have a say, for each row."""
         return np.asarray(self.trust(X) > 0)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

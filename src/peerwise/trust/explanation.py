@@ -38,7 +38,8 @@ class ModelSay:
 
 @dataclass(frozen=True)
 class NearbyCase:
-    """One train row that the answer rests on: its row number in fit, label, distance and weight."""
+    """One known row that the answer rests on: its row number in fit (validation rows, where they are learned from, come
+    after), label, distance and weight."""
 
     row: int
     label: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ class FedDES(CompetenceLearner):
 
     As in the paper (Mueller & Street, 2026, arXiv 2603.28006; `FedDES.paper`) the pool's M models map a row to its
     decision vector, and the site learns from its own labelled rows which models are right where. It differs in how it
-    learns: in closed form instead of by a graph neural network, and the answer as well as the competences.
+    learns: by kernel ridge and logistic regression instead of a graph neural network, and the answer as well as the
+    competences.
 
     phi(x) = the square roots of all M * C probabilities. One kernel ridge regression over phi (`Smooth`) estimates
 
@@ -76,7 +78,7 @@ class FedDES(CompetenceLearner):
     def check_settings(self) -> None:
         super().check_settings()
         self._whole_from(1, "k")
-        if not isinstance(self.balance, int | float) or not 0 <= self.balance <= 1:
+        if not isinstance(self.balance, Real) or isinstance(self.balance, bool) or not 0 <= self.balance <= 1:
             raise ConfigError(f"balance={self.balance!r}: expected a number from 0 to 1.")
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:

@@ -1,4 +1,4 @@
-"""Kernel ridge regression over landmarks, with its width and strength chosen by exact leave-one-out error."""
+"""Kernel ridge regression over landmarks, with its width and strength chosen by leave-one-out error in closed form."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Smooth:
         cls, features: NDArray[np.float32], targets: NDArray[np.float32], y: NDArray[np.int64], judged: int, seed: int
     ) -> Smooth:
         """Least squares over all rows with a ridge; of the grid, the setting with the smallest leave-one-out squared
-        error of the first ``judged`` targets.
+        error of the first ``judged`` targets (less their mean, which is taken as known).
 
         With at most `LANDMARKS` rows this is exact kernel ridge regression. With more, so many rows stand for all,
         drawn class by class in turn, so that no class is left without.
         """
         mean = targets.mean(axis=0, dtype=np.float64)
         chosen = features[spread_rows(y, LANDMARKS, seed)]
-        scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-12)
+        scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-3)
         tried = [
             found for width in WIDTHS for found in _solutions(features, targets - mean, chosen, width * scale, judged)
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,8 @@ class PriorAdapted(FixedTrust):
 
     def check_settings(self) -> None:
         super().check_settings()
-        if not isinstance(self.power, int | float) or not self.power >= 0:
-            raise ConfigError(f"power={self.power!r}: expected a number from 0.")
+        if not isinstance(self.power, Real) or isinstance(self.power, bool) or not 0 <= self.power < np.inf:
+            raise ConfigError(f"power={self.power!r}: expected a finite number from 0.")
 
     def _weights(self, rows: Labelled, validation: Labelled | None) -> NDArray[np.float64]:
         y = np.concatenate([part.y for part in (rows, validation) if part is not None])
