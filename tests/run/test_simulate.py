@@ -205,7 +205,7 @@ def test_workers_never_change_the_numbers(tmp_path: Path) -> None:
         same(one.results, more.results)
         for key, tree in one.predictions.items():
             assert np.array_equal(tree["probabilities"], more.predictions[key]["probabilities"])
-        assert Counter(event["event"] for event in told)["predicted"] == 3 * 4
+        assert Counter(event["event"] for event in told)["predicted"] == 4 * 4
 
 
 def test_a_round_based_method_comes_out_as_in_one_process(tmp_path: Path, offer: Any) -> None:

@@ -26,7 +26,7 @@ if __name__ == "__main__":
                  method={"feddes_paper": {"epochs": 1, "hidden": 8, "batch_size": 4096}}, workers=workers, out=out)
         files = sorted(RunFolder(out).path.glob("sites/*/predictions/*.json"))
         found.append([RunFolder(out).load_predictions(f.parts[-3], f.stem)["probabilities"] for f in files])
-    assert len(found[0]) == 4
+    assert len(found[0]) == 6
     print(all(np.array_equal(one, two) for one, two in zip(*found)))
 """
 
