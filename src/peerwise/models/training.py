@@ -52,6 +52,25 @@ def class_weights(y: NDArray[np.int64], classes: int) -> Tensor:
     return torch.as_tensor((len(y) / classes) / np.maximum(counts, 1), dtype=torch.float32)
 
 
+@dataclass
+class _Best:
+    """The best weights so far, and how long ago that was."""
+
+    score: float = float("inf")
+    weights: dict[str, Any] | None = None
+    stale: int = 0
+    halvings: int = 0
+
+    def improved(self, score: float, net: nn.Module, min_delta: float, halve_after: int | None) -> bool:
+        if score < self.score - min_delta:
+            self.score, self.stale = score, 0
+            self.weights = {name: value.clone() for name, value in net.state_dict().items()}
+            return True
+        self.stale += 1
+        self.halvings += bool(halve_after and self.stale % halve_after == 0)
+        return False
+
+
 def train(
     net: nn.Module,
     tensors: Sequence[Tensor],
@@ -69,7 +88,6 @@ def train(
     warmup: int = 0,
     halve_after: int | None = None,
     seed: int = 0,
-    on_epoch: Callable[[int, float, float | None], None] | None = None,
 ) -> Training:
     """Train ``net`` on ``tensors`` (inputs first, labels last) and restore its best weights.
 
@@ -83,33 +101,26 @@ def train(
     optimizer = optimizer or torch.optim.Adam(net.parameters(), lr=lr, fused=True)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     step = update or _plain_step(net, optimizer, loss or cross_entropy(), extra_loss)
-    record, best, stale, halvings = Training(), float("inf"), 0, 0
-    kept: dict[str, Any] | None = None
+    record, best = Training(), _Best()
     started = time.perf_counter()
     devices = [tensors[0].device] if tensors[0].is_cuda else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
-            _set_rates(optimizer, base_rates, ramp * 0.5**halvings)
+            _set_rates(optimizer, base_rates, ramp * 0.5**best.halvings)
             record.losses.append(_epoch(net, tensors, step, batch_size))
             if validate is None:
                 record.best_epoch = epoch + 1
             else:
                 score = _score(net, validate, epoch)
                 record.scores.append(score)
-                if score < best - min_delta:
-                    best, stale, record.best_epoch = score, 0, epoch + 1
-                    kept = {name: value.clone() for name, value in net.state_dict().items()}
-                else:
-                    stale += 1
-                    halvings += bool(halve_after and stale % halve_after == 0)
-            if on_epoch:
-                on_epoch(epoch + 1, record.losses[-1], record.scores[-1] if record.scores else None)
-            if patience is not None and stale >= patience:
+                if best.improved(score, net, min_delta, halve_after):
+                    record.best_epoch = epoch + 1
+            if patience is not None and best.stale >= patience:
                 break
-    if kept is not None:
-        net.load_state_dict(kept)
+    if best.weights is not None:
+        net.load_state_dict(best.weights)
     net.eval()
     record.seconds = time.perf_counter() - started
     return record

@@ -6,6 +6,7 @@ A step that was done already returns False and does nothing, so a run goes on wh
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,15 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
     finish(site)
     record = site.state[RUN]
     started = time.perf_counter()
+    also: list[str] = []
     if failure is None or (failure["step"] != "predict" and "best_round" in record):
         probabilities = answer(method, site, site.test.X)
         elapsed = time.perf_counter() - started
         details = method.details(site, site.test.X) if len(site.test) else {}
         to = _instead(site, failed=failure is not None)
     else:
-        probabilities, to = simpler_answer(site, method, lambda: folder.exchange(run).collect(0), site.test.X)
+        inbox = partial(folder.exchange(run).collect, 0)
+        probabilities, to, also = simpler_answer(site, method, inbox, site.test.X)
         # The bar stays in place where the method failed: such a site is tied with its own models, not left out.
         elapsed, details = time.perf_counter() - started, {"own": probabilities} if to == OWN_MODELS else {}
     phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
@@ -70,7 +73,7 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         "probabilities": probabilities,
         "details": details,
         "label_counts": np.bincount(site.train.y, minlength=len(site.classes)),
-        "fell_back": {"to": to, "why": _why(site, failure)} if to else None,
+        "fell_back": {"to": to, "why": _why(site, failure, also)} if to else None,
         "sent": record["sent"],
         "best_round": record.get("best_round"),
         "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},
@@ -91,7 +94,9 @@ def _instead(site: Site, *, failed: bool) -> str:
     return "other own models" if LEFT_OUT in site.state else ""
 
 
-def _why(site: Site, failure: dict[str, Any] | None) -> str:
+def _why(site: Site, failure: dict[str, Any] | None, also: list[str]) -> str:
+    """What failed first, then what failed otherwise among that which should have answered instead."""
     if failure is not None:
-        return f"{failure['step']}: {failure['why']}"
+        others = [why for why in dict.fromkeys(also) if why != failure["why"]]
+        return "; then ".join([f"{failure['step']}: {failure['why']}", *others])
     return "; ".join(f"{model}: {why}" for model, why in site.state[LEFT_OUT].items())
