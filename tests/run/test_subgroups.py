@@ -56,6 +56,7 @@ def test_a_number_is_cut_at_its_quartiles() -> None:
     mostly_zero = subgroups(one_column([0.0] * 60 + list(range(1, 16))), "x")
     assert Counter(mostly_zero.tolist()) == {"up to 0": 60, "above 0": 15}
     assert subgroups(one_column([1, 2, 2, np.nan]), "x").tolist() == ["1", "2", "2", "missing"]
+    assert subgroups(one_column([0.0, -0.0, 1]), "x").tolist() == ["0", "0", "1"]
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=30, max_size=60))

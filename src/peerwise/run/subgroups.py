@@ -37,7 +37,7 @@ def subgroups(data: Dataset, column: str) -> NDArray[np.str_]:
 
 
 def _of_numbers(numbers: NDArray[np.number]) -> NDArray[np.str_]:
-    values = numbers.astype(np.float64)
+    values = numbers.astype(np.float64) + 0.0  # minus zero, which equals zero, would be told as "-0"
     there = np.isfinite(values)
     different = np.unique(values[there])
     if len(different) <= FEW:
