@@ -1,7 +1,10 @@
 """Trust learners against the own model of the same pool, on pool files (see make_pool.py), with paired tests.
 
-python benchmarks/accuracy.py POOL.npz [POOL.npz ...] [--learners feddes prior_adapted] [--part test|val]
+python benchmarks/accuracy.py POOL.npz [POOL.npz ...] [--splits FOLDER] [--learners feddes prior_adapted]
+                              [--part test|val]
 
+Learners see the inputs where a pool file has them, or where its split file (x, client, split; what its name says before
+"__") lies in ``--splits``; without, the models' outputs only.
 Files whose names differ only in a final _s<seed> are one setting. Own-only is the uniform mean of the site's own
 models. ``--part val`` asks the validation rows instead, which are then not learned from: for choosing. p-values are
 exact McNemar, corrected by Holm over all sites, seeds and settings of a learner.
@@ -28,17 +31,20 @@ from peerwise.methods import method_class
 from peerwise.space import softmax
 
 Array = NDArray[Any]
+PARTS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)
 class Rows:
     logits: Array
     y: Array
+    X: Array | None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pools", type=Path, nargs="+")
+    parser.add_argument("--splits", type=Path)
     parser.add_argument("--learners", nargs="+", default=["feddes", "prior_adapted", "neighbourhood", "best_single"])
     parser.add_argument(
         "--set", type=json.loads, default={}, help='settings as JSON, e.g. {"feddes": {"balance": 0.5}}'
@@ -55,7 +61,7 @@ def _report(name: str, settings: dict[str, Any], a: argparse.Namespace) -> None:
     started = time.process_time()
     for file in a.pools:
         setting = re.sub(r"_s\d+(__.*)?$", "", file.stem)
-        for site in sites_of(file, a.part):
+        for site in sites_of(file, a.part, a.splits):
             found = judged(name, settings, *site, seeds=a.learner_seeds)
             settings_seen[setting].append(found)
             everything.append(found)
@@ -98,9 +104,9 @@ def judged(
         learner: TrustLearner = method_class(name)(own=own, **settings)
         if "random_state" in learner.get_params():
             learner.set_params(random_state=seed)
-        learner.fit_outputs(rows.logits, rows.y, validation=(val.logits, val.y) if val else None)
-        trust = learner.trust_outputs(asked.logits)
-        answers = learner.predict_proba_outputs(asked.logits).argmax(axis=1)
+        learner.fit_outputs(rows.logits, rows.y, rows.X, validation=(val.logits, val.y, val.X) if val else None)
+        trust = learner.trust_outputs(asked.logits, asked.X)
+        answers = learner.predict_proba_outputs(asked.logits, asked.X).argmax(axis=1)
         against = compare(asked.y, answers, alone)
         chosen = mismatch(asked.y, trust, asked.logits.argmax(axis=2))
         runs.append({"ours": float((answers == asked.y).mean()), "balanced": against.balanced_gain, "p": against.p,
@@ -111,12 +117,21 @@ def judged(
     return {**mean, "p": runs[0]["p"], "own": own_accuracy, "oracle": float(right.any(axis=1).mean())}
 
 
-def sites_of(file: Path, part: str) -> Iterator[tuple[Rows, Rows | None, Rows, list[int]]]:
+def sites_of(file: Path, part: str, splits: Path | None) -> Iterator[tuple[Rows, Rows | None, Rows, list[int]]]:
     z = np.load(file)
+    split_file = splits / f"{file.stem.split('__')[0]}.npz" if splits else None
+    split = np.load(split_file) if split_file and split_file.exists() else None
     sites = sum(name.startswith("train_y_") for name in z.files)
     home = z["home"] if "home" in z.files else np.arange(sites)
+
+    def rows(name: str, k: int) -> Rows:
+        X = z[f"{name}_x_{k}"] if f"{name}_x_{k}" in z.files else None
+        if X is None and split is not None:
+            X = split["x"][(split["client"] == k) & (split["split"] == PARTS.index(name))]
+        return Rows(z[f"{name}_logits_{k}"], z[f"{name}_y_{k}"], X)
+
     for k in range(sites):
-        train, val, asked = (Rows(z[f"{p}_logits_{k}"], z[f"{p}_y_{k}"]) for p in ("train", "val", part))
+        train, val, asked = (rows(name, k) for name in ("train", "val", part))
         if len(asked.y):
             yield train, val if part == "test" and len(val.y) else None, asked, np.flatnonzero(home == k).tolist()
 

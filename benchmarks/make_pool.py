@@ -2,8 +2,8 @@
 
 python benchmarks/make_pool.py heart 0 pools/heart_s0.npz [--data-dir DATA] [--workers 2]
 
-The file holds for each site k train_logits_k (n, models, classes; own columns out of fold), train_y_k, val_*_k,
-test_*_k, and ``home``, the site of each model. `accuracy.py` runs trust learners on such files.
+The file holds for each site k train_logits_k (n, models, classes; own columns out of fold), train_y_k, train_x_k (the
+inputs, flat), val_*_k, test_*_k, and ``home``, the site of each model. `accuracy.py` runs trust learners on such files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def tables(sites: list[Site], trained: list[OwnModels]) -> dict[str, Any]:
             logits = np.stack([model.predict_logits(rows.X) for model in models], axis=1).astype(np.float32)
             if part == "train":
                 logits[:, found["home"] == k] = trained[k].held_out
-            found |= {f"{part}_logits_{k}": logits, f"{part}_y_{k}": rows.y}
+            inputs = np.asarray(rows.X).reshape(len(rows), -1)
+            found |= {f"{part}_logits_{k}": logits, f"{part}_y_{k}": rows.y, f"{part}_x_{k}": inputs}
     return found
 
 

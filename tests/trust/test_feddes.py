@@ -12,10 +12,10 @@ from sklearn.metrics import balanced_accuracy_score
 from trust_cases import outputs, probabilities
 
 from peerwise import FedDES, PriorAdapted
-from peerwise.errors import ConfigError
-from peerwise.trust import kernel
+from peerwise.errors import ConfigError, DataError
+from peerwise.trust import kernel, posterior
 from peerwise.trust.kernel import Smooth, spread_rows
-from peerwise.trust.posterior import Linear
+from peerwise.trust.posterior import ByInput, Linear
 
 
 def rows_of(seed: int, rows: int):
@@ -128,6 +128,60 @@ def test_balance_trades_accuracy_for_the_rare_class() -> None:
     )
     assert (plain == y[600:]).mean() > (fair == y[600:]).mean()
     assert balanced_accuracy_score(y[600:], fair) > balanced_accuracy_score(y[600:], plain) + 0.05
+
+
+def dim_pool(rows: int):
+    """Labels that the first input tells, and models that are often wrong wherever they look."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(rows, 4)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    logits = rng.normal(size=(rows, 5, 2)).astype(np.float32)
+    logits[np.arange(rows), :, y] += 0.5
+    return logits, y, X
+
+
+def test_the_inputs_tell_what_the_models_do_not() -> None:
+    logits, y, X = dim_pool(900)
+    seeing = FedDES().fit_outputs(logits[:400], y[:400], X[:400])
+    answers = seeing.predict_proba_outputs(logits[400:], X[400:]).argmax(axis=1)
+    blind = FedDES(features="decision").fit_outputs(logits[:400], y[:400], X[:400])
+    without = blind.predict_proba_outputs(logits[400:]).argmax(axis=1)
+    assert (answers == y[400:]).mean() > (without == y[400:]).mean() + 0.05
+    right = logits[400:].argmax(axis=2) == y[400:, None]
+    on_wrong, blindly = (
+        (trust * ~right).sum() / trust.sum()
+        for trust in (seeing.trust_outputs(logits[400:], X[400:]), blind.trust_outputs(logits[400:]))
+    )
+    assert on_wrong < blindly - 0.02
+
+
+def test_inputs_that_were_learned_from_are_asked_for() -> None:
+    logits, y, X = dim_pool(60)
+    learner = FedDES().fit_outputs(logits, y, X)
+    with pytest.raises(DataError, match="X is missing"):
+        learner.trust_outputs(logits)
+    with pytest.raises(DataError, match="3 input values a row: expected 4"):
+        learner.trust_outputs(logits, X[:, :3])
+    with pytest.raises(ConfigError, match="'decision' or 'both'"):
+        FedDES(features="input").fit_outputs(logits, y, X)
+
+
+def test_validation_rows_without_inputs_teach_the_rest() -> None:
+    logits, y, X = dim_pool(90)
+    bare = FedDES().fit_outputs(logits[:60], y[:60], X[:60], validation=(logits[60:], y[60:]))
+    full = FedDES().fit_outputs(logits[:60], y[:60], X[:60], validation=(logits[60:], y[60:], X[60:]))
+    assert len(bare.by_input_.smooth.landmarks) == 60
+    assert len(full.by_input_.smooth.landmarks) == len(bare.smooth_.landmarks) == 90
+
+
+def test_of_very_many_inputs_some_are_learned_from(monkeypatch) -> None:
+    monkeypatch.setattr(posterior, "ROWS", 200)
+    _, y, X = dim_pool(600)
+    some, same, other = (ByInput.fit([(X, y)], 2, seed) for seed in (0, 0, 1))
+    assert len(some.smooth.landmarks) == 200
+    np.testing.assert_array_equal(some(X), same(X))
+    assert (some(X) != other(X)).any()
+    assert (some(X).argmax(axis=1) == y).mean() > 0.85
 
 
 def test_validation_rows_are_learned_from() -> None:

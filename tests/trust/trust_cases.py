@@ -24,7 +24,7 @@ TINY_GRAPH = {**TINY, "heads": 2}
 
 LEARNERS = {
     "feddes": FedDES(own=[0]),
-    "feddes_balanced": FedDES(own=[0], balance=1.0),
+    "feddes_balanced": FedDES(own=[0], features="decision", balance=1.0),
     "feddes_paper": FedDESPaper(own=[0], **TINY_GRAPH),
     "feddes_input": FedDESPaper(
         own=[0], features="both", membership="soft", min_positives=1, vote="soft", **TINY_GRAPH

@@ -1,8 +1,8 @@
-"""The class posterior by logistic regression, kept as plain arrays."""
+"""The class posterior: by logistic regression, and by kernel ridge regression over the inputs; kept as plain arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,11 @@ from sklearn.linear_model import LogisticRegression
 
 from peerwise.errors import ParcelError
 from peerwise.models.outputs import softmax
+from peerwise.space import InputFeatures
+from peerwise.trust.kernel import Floats, Smooth
 
-Floats = NDArray[np.float64]
+TINY = 1e-6
+ROWS = 10_000  # of inputs, which can be wide, are learned from at most
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,40 @@ class Linear:
         if not good:
             raise ParcelError("the saved regression does not fit together: it was changed or cut short.")
         return found
+
+
+@dataclass(frozen=True)
+class ByInput:
+    """The class posterior by kernel ridge regression over the standardised inputs."""
+
+    features: InputFeatures
+    smooth: Smooth
+
+    @classmethod
+    def fit(cls, parts: Sequence[tuple[Any, NDArray[np.int64]]], classes: int, seed: int) -> ByInput:
+        """Learn from (X, y) pairs; the first says how to standardise."""
+        features = InputFeatures.fit(parts[0][0])
+        matrix, y = np.concatenate([features.transform(X) for X, _ in parts]), np.concatenate([y for _, y in parts])
+        if len(y) > ROWS:
+            kept = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS])
+            matrix, y = matrix[kept], y[kept]
+        return cls(features, Smooth.fit(matrix, np.eye(classes, dtype=np.float32)[y], y, classes, seed))
+
+    def __call__(self, X: Any) -> Floats:
+        return as_probabilities(self.smooth(self.features.transform(X)), self.smooth.mean)
+
+    def to_tree(self) -> dict[str, Any]:
+        return {"features": self.features.to_tree(), "smooth": self.smooth.to_tree()}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> ByInput:
+        found = cls(InputFeatures.from_tree(tree["features"]), Smooth.from_tree(tree["smooth"]))
+        if found.smooth.landmarks.shape[1] != len(found.features.mean):
+            raise ParcelError("the saved inputs do not fit their kernel: it was changed or cut short.")
+        return found
+
+
+def as_probabilities(estimates: Floats, frequencies: Floats) -> Floats:
+    """Estimates of 0 and 1 as probabilities; a class that was never seen has none."""
+    clipped = np.clip(estimates, TINY * (frequencies > 0), None)
+    return np.asarray(clipped / clipped.sum(axis=1, keepdims=True))
