@@ -18,6 +18,7 @@ from peerwise.models import ZOO
 TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--seeds", "1", "--folds", "2"]
 KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
 JSON_PARTS = {"experiment", "evaluation", "summary", "sites", "subgroups", "site_subgroups", "fell_back", "folder"}
+JSON_PARTS |= {"peers_left_out"}
 SUMMARY_NAMES = """
     method accuracy accuracy_std accuracy_seed_std accuracy_worst accuracy_worst_tenth accuracy_gain
     accuracy_gain_low accuracy_gain_high accuracy_wins accuracy_ties accuracy_losses accuracy_win_rate
@@ -32,7 +33,7 @@ SITE_NAMES = """
     seed method site test_rows accuracy balanced_accuracy auroc auprc sensitivity specificity ece log_loss brier
     reference own_accuracy own_balanced_accuracy only_ours only_own accuracy_gain accuracy_gain_low accuracy_gain_high
     balanced_accuracy_gain balanced_accuracy_gain_low balanced_accuracy_gain_high mcnemar_p holm_p ensemble_size ess
-    fallback oracle oracle_gap_closed mismatch trust_on_wrong undefined fell_back_to fell_back_why
+    fallback oracle oracle_gap_closed mismatch trust_on_wrong undefined fell_back_to fell_back_why peers_left_out
     bytes_sent
 """
 Capture = pytest.CaptureFixture[str]

@@ -31,7 +31,8 @@ def tree(y: list[int], answers: list[int], own: list[int] | None = None, **chang
     shown = hard[np.array(answers, dtype=np.int64)] if y else np.zeros((0, 2))
     return {
         "y": labels, "probabilities": shown, "details": details, "subgroup": None, "sent": 10, "best_round": None,
-        "seconds": {"train": 1.0}, "label_counts": np.array([5, 5]), "fell_back": None, **changes,
+        "seconds": {"train": 1.0}, "label_counts": np.array([5, 5]), "fell_back": None,
+        "peers_left_out": {}, **changes,
     }  # fmt: skip
 
 
@@ -124,6 +125,19 @@ def test_who_fell_back_is_told() -> None:
     why = {"to": "the most frequent class", "why": "one class"}
     found = assess(run_of({(0, "local", "a"): tree([0, 1], [0, 0], fell_back=why)}))
     assert found.fell_back == [{"seed": 0, "method": "local", "site": "a", **why}]
+    assert found.peers_left_out == []
+
+
+def test_whose_models_were_left_out_is_told_a_line_a_model() -> None:
+    found = assess(
+        run_of({(1, "pool", "a"): tree([0, 1], [0, 0], peers_left_out={"net@b": "NaN", "*@c": "no classes"})})
+    )
+    common = {"seed": 1, "method": "pool", "site": "a"}
+    assert found.peers_left_out == [
+        {**common, "model": "net@b", "why": "NaN"},
+        {**common, "model": "*@c", "why": "no classes"},
+    ]
+    assert found.fell_back == []
 
 
 def test_subgroups_are_of_all_sites_together_and_of_each() -> None:

@@ -107,7 +107,7 @@ def test_the_bare_summary_of_results_has_tables_too() -> None:
     assert lines_of(text, "feddes")[1] == ["feddes", "+0.0", "-", "100/0/0", "12.34"]
 
 
-def test_subgroups_and_sites_that_fell_back_follow_the_tables() -> None:
+def test_subgroups_sites_that_fell_back_and_models_left_out_follow_the_tables() -> None:
     metrics = dict.fromkeys(("accuracy", "balanced_accuracy", "auroc", "sensitivity", "specificity"), 1.0)
     groups = pd.DataFrame(
         [
@@ -117,13 +117,15 @@ def test_subgroups_and_sites_that_fell_back_follow_the_tables() -> None:
         ]
     )
     why = {"seed": 2, "method": "feddes", "site": "ward", "to": "its own models", "why": "the loss was NaN"}
-    found = Assessment({"positive": None}, summary(["local"]), pd.DataFrame(), groups, pd.DataFrame(), [why])
+    lost = {"seed": 0, "method": "feddes", "site": "ward", "model": "[net]@b", "why": "on train rows: NaN"}
+    found = Assessment({"positive": None}, summary(["local"]), pd.DataFrame(), groups, pd.DataFrame(), [why], [lost])
     text = io.StringIO()
     print_assessment(found, Console(file=text, width=80, highlight=False))
     assert "Subgroup [bold]old: 12 test rows a seed" in text.getvalue()
     assert "…" not in text.getvalue()
     assert lines_of(text.getvalue(), "global_ensemble~abc123")[0][-1] == "-12.3"
     assert "site ward (seed 2, feddes): answered by its own models, because the loss was NaN" in text.getvalue()
+    assert "site ward (seed 0, feddes): without [net]@b, because on train rows: NaN" in text.getvalue()
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan() -> None:

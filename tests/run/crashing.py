@@ -14,10 +14,19 @@ from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
+import onnxruntime  # noqa: F401 - here, or every life would import it
+
+import peerwise.models.zoo.tables  # noqa: F401 - and torch
 from peerwise import simulate
 from peerwise.methods import registry
 from peerwise.run import RunFolder
 
+OFFERED = {
+    "mean": "toy_methods:Mean",
+    "to_share": "failing_methods:FailsToShare",
+    "to_learn": "failing_methods:FailsToLearn",
+    "to_answer": "failing_methods:FailsToAnswer",
+}
 SETTINGS: dict[str, Any] = {"sites": 3, "rows": 240, "models": ["logistic"], "folds": 2, "seeds": 1, "epochs": 1}
 
 
@@ -63,8 +72,9 @@ def one_life(out: str, methods: str, writes: int) -> bool:
 
 if __name__ == "__main__":
     out, methods, seed = sys.argv[1:]
-    known = [*registry.entry_points(group=registry.GROUP), EntryPoint("mean", "toy_methods:Mean", registry.GROUP)]
-    registry.entry_points = lambda group: EntryPoints(known)  # type: ignore[assignment]
+    offered = [EntryPoint(name, where, registry.GROUP) for name, where in OFFERED.items()]
+    known = EntryPoints([*registry.entry_points(group=registry.GROUP), *offered])
+    registry.entry_points = lambda group: known  # type: ignore[assignment]
     chance = random.Random(int(seed))
     lives = 1
     while not one_life(out, methods, chance.randint(10, 30)):

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
-from crashing import SETTINGS
+from crashing import OFFERED, SETTINGS
 
 from peerwise import Run, simulate
-from peerwise.errors import ConfigError, PeerwiseError
+from peerwise.errors import ConfigError, ModelError, PeerwiseError
 from peerwise.parcels import write_atomic
 from peerwise.run import RunFolder
 
@@ -72,12 +73,21 @@ def nothing_twice(whole: Run, folder: Path) -> None:
         if event["event"] in ("shared", "absorbed", "predicted")
     )
     assert set(steps.values()) == {1}
+    failures = Counter((event["run"], event["site"]) for event in events(folder) if event["event"] == "failed")
+    assert set(failures.values()) <= {1}
     assert list(folder.rglob("*.unfinished")) == []
 
 
-@pytest.mark.parametrize("methods", ["local,mean", pytest.param("best_single,feddes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "methods",
+    [
+        "local,mean",
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("best_single,feddes", "to_share,to_learn,to_answer")),
+    ],
+)
 def test_dying_in_the_midst_of_any_write_changes_nothing(tmp_path: Path, methods: str, offer: Any) -> None:
-    offer("mean", "toy_methods:Mean")
+    for name, where in OFFERED.items():
+        offer(name, where)
     command = [sys.executable, HERE / "crashing.py", tmp_path / "killed", methods, "0"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert int(done.stdout) > 5, "it was killed often enough"
@@ -164,9 +174,10 @@ def test_ctrl_c_ends_all_processes_and_says_how_to_go_on(tmp_path: Path, whole: 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_its_site_done_again(tmp_path: Path, whole: Run) -> None:
     process = begin(tmp_path, "worked", 2)
-    workers = [line.split()[0] for line in processes_of(process.pid) if "LokyProcess" in line]
+    (stem,) = psutil.Process(process.pid).children()
+    workers = stem.children()
     assert len(workers) == 2
-    os.kill(int(workers[0]), signal.SIGKILL)
+    workers[0].kill()
     process.communicate(timeout=200)
     assert process.returncode == 0
     same_as(whole, tmp_path)
@@ -189,6 +200,67 @@ try:
 except PeerwiseError as error:
     sys.stdout.write(str(error))
 """
+
+
+KILLED = """
+import sys
+import peerwise.methods.registry as registry
+from importlib.metadata import EntryPoint, EntryPoints
+offered = EntryPoint("killed", "failing_methods:KilledAfterwards", registry.GROUP)
+known = [*registry.entry_points(group=registry.GROUP), offered]
+registry.entry_points = lambda group: EntryPoints(known)
+from peerwise import simulate
+out, folder, step, last = sys.argv[1:]
+simulate("digits", out=out, sites=3, rows=240, models=["logistic"], seeds=1, folds=2,
+         methods="killed", method={"killed": {"folder": folder, "step": step, "last": last}})
+"""
+
+
+def killed_among_failures(tmp_path: Path, step: str, last: str) -> dict[str, Any]:
+    """Run until it kills itself at the last site, where two have failed before; what to run again with."""
+    (tmp_path / "tried").mkdir()
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", KILLED, tmp_path / "run", tmp_path / "tried", step, last]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    settings = {"folder": str(tmp_path / "tried"), "step": step, "last": last}
+    return {"out": tmp_path / "run", "sites": 3, "rows": 240, "models": ["logistic"], "seeds": 1, "folds": 2,
+            "methods": "killed", "method": {"killed": settings}}  # fmt: skip
+
+
+def tries(folder: Path) -> dict[str, int]:
+    return dict(Counter(path.name.split(".")[0] for path in (folder / "tried").iterdir()))
+
+
+@pytest.mark.parametrize("step", ["share", "absorb", "predict"])
+def test_a_step_that_failed_before_the_kill_is_not_tried_again(tmp_path: Path, offer: Any, step: str) -> None:
+    offer("killed", "failing_methods:KilledAfterwards")
+    settings = killed_among_failures(tmp_path, step, "well")
+    for _ in range(2):
+        run = simulate("digits", **settings)
+        assert tries(tmp_path) == {"site-0": 1, "site-1": 1, "site-2": 2}, "the last one was not finished"
+    failed = run.results.set_index("site")["fell_back_why"].to_dict()
+    luck = f"{step}: ArithmeticError: bad luck at"
+    assert failed == {"site-0": f"{luck} site-0", "site-1": f"{luck} site-1", "site-2": ""}
+    told = Counter(event["site"] for event in events(tmp_path / "run") if event["event"] == "failed")
+    assert told == {"site-0": 1, "site-1": 1}
+
+
+@pytest.mark.parametrize("step", ["share", "predict"])
+def test_where_the_last_fails_after_the_kill_it_is_nobodys_bad_luck_and_all_try_again_once_mended(
+    tmp_path: Path, offer: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    offer("killed", "failing_methods:KilledAfterwards")
+    settings = killed_among_failures(tmp_path, step, "fails")
+    with pytest.raises(ModelError, match=f"{step} failed at every site still at work.*bad luck at site-2"):
+        simulate("digits", **settings)
+    assert tries(tmp_path) == {"site-0": 1, "site-1": 1, "site-2": 2}
+    with pytest.raises(ModelError, match=f"{step} failed at every site still at work.*bad luck at site-0"):
+        simulate("digits", **settings)
+    assert tries(tmp_path) == {"site-0": 2, "site-1": 2, "site-2": 3}
+    monkeypatch.setenv("MENDED", "yes")
+    run = simulate("digits", **settings)
+    assert run.results["fell_back_to"].tolist() == [""] * 3
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {"sites": 3, "rows": 240, "models": ["logistic"], "seeds
 COLUMNS = [
     "seed", "method", "site", "test_rows", "accuracy", "balanced_accuracy", "log_loss", "ensemble_size", "ess",
     "fallback", "oracle", "bytes_sent", "best_round", "seconds_train", "seconds_fit", "seconds_predict",
-    "fell_back_to", "fell_back_why",
+    "fell_back_to", "fell_back_why", "peers_left_out",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
     * ``subgroups``: one a method and subgroup; ``site_subgroups``: one a seed, method, site and subgroup; both empty
       without ``--subgroup``
     * ``fell_back``: one a seed, method and site where something simpler answered: ``to`` and ``why``
+    * ``peers_left_out``: one a seed, method, site and ``model`` that the site had to do without: ``why``
 
     The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
     known or not defined is null; for a site's metrics ``undefined`` says why.
@@ -34,6 +35,7 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
         "subgroups": _records(found.subgroups),
         "site_subgroups": _records(found.site_subgroups),
         "fell_back": found.fell_back,
+        "peers_left_out": found.peers_left_out,
         "folder": str(run.folder) if run.folder else None,
     }
     plain: dict[str, Any] = _plain(tree)

@@ -1,4 +1,4 @@
-"""Everything that can be said of a finished run: methods, sites, subgroups, and who fell back."""
+"""Everything that can be said of a finished run: methods, sites, subgroups, and what did not go as it should."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class Assessment:
     columns of `by_subgroup`. ``site_subgroups``: the same a seed, method, site and subgroup.
 
     ``fell_back``: ``seed``, ``method``, ``site``, ``to``, ``why`` where something simpler had to answer.
+    ``peers_left_out``: ``seed``, ``method``, ``site``, ``model``, ``why`` where a peer's model could not be used and
+    the others answered without it, which by itself is no falling back.
     """
 
     settings: dict[str, Any]
@@ -47,6 +49,7 @@ class Assessment:
     subgroups: pd.DataFrame
     site_subgroups: pd.DataFrame
     fell_back: list[dict[str, Any]]
+    peers_left_out: list[dict[str, Any]]
 
 
 def assess(
@@ -82,6 +85,11 @@ def assess(
             {"seed": seed, "method": method, "site": site, **tree["fell_back"]}
             for (seed, method, site), tree in run.predictions.items()
             if tree["fell_back"]
+        ],
+        peers_left_out=[
+            {"seed": seed, "method": method, "site": site, "model": model, "why": why}
+            for (seed, method, site), tree in run.predictions.items()
+            for model, why in tree["peers_left_out"].items()
         ],
     )
 

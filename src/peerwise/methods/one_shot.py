@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ClassMismatch, ParcelError, PoolError
 from peerwise.methods.base import Inbox, Method
-from peerwise.methods.own_models import own_models, pool_logits
+from peerwise.methods.own_models import own_models
+from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name, heard_models, in_order, pool_logits
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.space import Pool, softmax
@@ -24,6 +26,10 @@ class OneShot(Method):
 
     Own models' columns are out of fold on the train rows (``folds``), peers' are ordinary predictions: those rows were
     never theirs. Validation and test rows are always answered by the final models. ``epochs`` caps base training.
+
+    A peer's model that fails on any of this site's train or validation rows is left out of its pool, as is a peer whose
+    parcel cannot be used (``site.state[PEERS_LEFT_OUT]`` has the reasons). A later row on which a model of the pool
+    fails is unlike all that was learned from: the own models answer it, all alike, and it counts as a fallback.
     """
 
     def __init__(self, learner: TrustLearner, folds: int = 5, epochs: int | None = None) -> None:
@@ -38,35 +44,49 @@ class OneShot(Method):
         return Parcel(models=own.files, classes=list(site.classes))
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
-        files = _gathered(inbox, site)
+        peers, left_out = heard_models(inbox, site)
+        files = in_order({**peers, **_own_files(site)})
+        train = pool_logits(site, files, site.train.X, may_fail=peers)
+        val = pool_logits(site, files, site.val.X, may_fail=peers)
+        for part, asked in (("validation", val), ("train", train)):
+            left_out |= {name: f"on {part} rows: {why}" for name, why in asked.failed.items()}
+        files, used = _without(files, left_out)
         names = list(files)
-        own = [names.index(_full(model, site.name)) for model in sorted(site.state["own"]["models"])]
-        train, asked_train = pool_logits(site, files, site.train.X)
-        val, asked_val = pool_logits(site, files, site.val.X)
-        train = train.copy()
-        train[:, own] = site.state["own"]["held_out"]
+        own = [names.index(name) for name in _own_files(site)]
+        logits = train.logits[:, used]
+        logits[:, own] = site.state["own"]["held_out"]
         learner = self._new_learner(site, own)
         started = time.perf_counter()
-        learner.fit_outputs(train, site.train.y, X=site.train.X, validation=(val, site.val.y, site.val.X))
+        validation = (val.logits[:, used], site.val.y, site.val.X)
+        learner.fit_outputs(logits, site.train.y, X=site.train.X, validation=validation)
         learner.model_names_, learner.classes_ = names, np.asarray(site.classes)
         site.state["pool"] = files
         site.state["learner"] = learner_to_tree(learner)
-        site.state["seconds"] |= {"outputs": asked_train + asked_val, "fit": time.perf_counter() - started}
+        if left_out:
+            site.state[PEERS_LEFT_OUT] = left_out
+        site.state["seconds"] |= {"outputs": train.seconds + val.seconds, "fit": time.perf_counter() - started}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        return self._learner(site).predict_proba_outputs(self._logits(site, X), X)
+        asked = _asked(site, X)
+        found = self._learner(site).predict_proba_outputs(asked.filled, X)
+        return np.where(asked.incomplete[:, None], asked.own, found)
 
     def details(self, site: Site, X: Inputs) -> dict[str, Any]:
-        """Trust and fallback of each row, what each model says, the models' names, and the own model's answer: the
-        uniform mean of the site's own models of this very pool, which the method is held to."""
-        logits = self._logits(site, X)
-        decision: Decision = self._learner(site).decide_outputs(logits, X)
+        """Trust and fallback of each row, what each model says (-1: nothing), the models' names, and the own model's
+        answer: the uniform mean of the site's own models of this very pool, which the method is held to. ``left_out``:
+        models that failed on some of these rows, and why."""
+        asked = _asked(site, X)
+        decision: Decision = self._learner(site).decide_outputs(asked.filled, X)
         names = list(_pool(site))
-        own = [names.index(_full(model, site.name)) for model in site.state["own"]["models"]]
-        found = {"trust": decision.trust, "fallback": decision.fallback, "says": logits.argmax(axis=2), "models": names}
-        if own:
-            found["own"] = softmax(logits[:, own]).astype(np.float64).mean(axis=1)
-        return found
+        home = np.isin(names, list(_own_files(site))) / len(_own_files(site))
+        found = {
+            "trust": np.where(asked.incomplete[:, None], home, decision.trust),
+            "fallback": decision.fallback | asked.incomplete,
+            "says": np.where(asked.unanswered, -1, asked.filled.argmax(axis=2)),
+            "models": names,
+            "own": asked.own,
+        }
+        return found | ({"left_out": asked.why} if asked.why else {})
 
     def learner_at(self, site: Site) -> TrustLearner:
         """The site's fitted learner with its pool, ready to predict, explain and save by itself."""
@@ -74,9 +94,6 @@ class OneShot(Method):
         members = [wrap(data, name=name, classes=site.classes) for name, data in _pool(site).items()]
         learner.pool = learner.pool_ = Pool(members, classes=site.classes)
         return learner
-
-    def _logits(self, site: Site, X: Inputs) -> NDArray[np.float32]:
-        return pool_logits(site, _pool(site), X)[0]
 
     def _learner(self, site: Site) -> TrustLearner:
         return learner_from_tree(type(self.learner), site.state["learner"])
@@ -91,31 +108,44 @@ class OneShot(Method):
         return fresh
 
 
-def _gathered(inbox: Inbox, site: Site) -> dict[str, bytes]:
-    """Every model as ``model@site``, sites in alphabetical order, so that columns are the same at every site. The own
-    models are taken from the state: they need no journey."""
-    own = Parcel(models=site.state["own"]["models"], classes=list(site.classes))
-    parcels = {**inbox, site.name: own}
-    files: dict[str, bytes] = {}
-    for sender in sorted(parcels):
-        parcel = parcels[sender]
-        if not {"models", "classes"} <= set(parcel):
-            raise ParcelError(f"site {sender!r} sent {sorted(parcel)}: expected models and classes. Leave it out.")
-        if tuple(parcel["classes"]) != site.classes:
-            raise ClassMismatch(
-                f"site {sender!r} answers over {parcel['classes']}, this site over {list(site.classes)}: expected the "
-                f"same classes in the same order."
-            )
-        for model in sorted(parcel["models"]):
-            name = _full(model, sender)
-            if name in files:
-                raise PoolError(f"two models are called {name!r}: expected one. Rename one of the sites.")
-            files[name] = parcel["models"][model]
-    return files
+@dataclass(frozen=True)
+class _Asked:
+    """What the pool says of some rows, (n, models, classes) with zeros for want of an answer; where one is wanting
+    (n, models); the own models' mean (n, classes); and which models failed on some rows, and why."""
+
+    filled: NDArray[np.float32]
+    unanswered: NDArray[np.bool_]
+    own: NDArray[np.float64]
+    why: dict[str, str]
+
+    @property
+    def incomplete(self) -> NDArray[np.bool_]:
+        return np.asarray(self.unanswered.any(axis=1))
 
 
-def _full(model: str, site: str) -> str:
-    return f"{model}@{site}"
+def _asked(site: Site, X: Inputs) -> _Asked:
+    files = _pool(site)
+    names, own = list(files), list(_own_files(site))
+    asked = pool_logits(site, files, X, may_fail=set(names) - set(own))
+    unanswered = np.asarray(np.isnan(asked.logits).any(axis=2))
+    why = {}
+    for name, cause in asked.failed.items():
+        rows = int(unanswered[:, names.index(name)].sum())
+        why[name] = f"on {rows} of {len(X)} rows to answer, left to the own models: {cause}"
+    mean = softmax(asked.logits[:, [names.index(name) for name in own]]).astype(np.float64).mean(axis=1)
+    return _Asked(np.nan_to_num(asked.logits) if why else asked.logits, unanswered, mean, why)
+
+
+def _own_files(site: Site) -> dict[str, bytes]:
+    """From the state, they need no journey; in the order of their held-out columns."""
+    models = site.state["own"]["models"]
+    return {full_name(model, site.name): models[model] for model in sorted(models)}
+
+
+def _without(files: dict[str, bytes], left_out: Mapping[str, str]) -> tuple[dict[str, bytes], list[int]]:
+    """The files that remain, and which of the columns they have."""
+    places = [place for place, name in enumerate(files) if name not in left_out]
+    return {name: data for name, data in files.items() if name not in left_out}, places
 
 
 def _pool(site: Site) -> dict[str, bytes]:

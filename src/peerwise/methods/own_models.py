@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Site, digest
 from peerwise.errors import STOPS_A_RUN, BadOutputs, ModelError, reason
-from peerwise.models import ZOO, OnnxModel, Recipe, find_recipe, out_of_fold
-from peerwise.parcels import sha256
+from peerwise.methods.pool_models import Array, pool_logits
+from peerwise.models import ZOO, Recipe, find_recipe, out_of_fold
 from peerwise.space import softmax
 
-Array = NDArray[np.float32]
 LEFT_OUT = "left_out"  # own models that could not be trained, and why, within a site's state
 TRIED = 256  # rows on which a new model must answer with finite numbers before it is shared
 
@@ -60,28 +58,9 @@ def own_models(site: Site, *, folds: int = 5, held_out: bool = True, epochs: int
     )
 
 
-def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs) -> tuple[Array, float]:
-    """Logits ``(n, models, classes)`` of every model on these rows, asked once and kept, and the seconds it took."""
-
-    def work() -> dict[str, Any]:
-        started = time.perf_counter()
-        logits = [_runtime(data, name).predict_logits(X) for name, data in files.items()]
-        return {"logits": np.stack(logits, axis=1).astype(np.float32), "seconds": time.perf_counter() - started}
-
-    tree = site.keep({"what": "outputs", "models": [sha256(d) for d in files.values()], "rows": digest(X)}, work)
-    return tree["logits"], float(tree["seconds"])
-
-
-@lru_cache(maxsize=64)
-def _runtime(data: bytes, name: str) -> OnnxModel:
-    # Starting a session costs more than asking it about a site's few rows, and every site asks the same models.
-    return OnnxModel(data, name=name)
-
-
 def mean_probabilities(site: Site, files: Mapping[str, bytes], X: Inputs) -> NDArray[np.float64]:
     """The uniform mean of the models' probabilities; over a site's own models, this is its own model."""
-    logits, _ = pool_logits(site, files, X)
-    return np.asarray(softmax(logits).astype(np.float64).mean(axis=1))
+    return np.asarray(softmax(pool_logits(site, files, X).logits).astype(np.float64).mean(axis=1))
 
 
 def _trained(site: Site, recipe: Recipe, folds: int, held_out: bool, epochs: int | None) -> dict[str, Any]:

@@ -1,4 +1,10 @@
-"""Models: wrap any classifier, train by recipe, predict out of fold, travel as ONNX."""
+"""Models: wrap any classifier, train by recipe, predict out of fold, travel as ONNX.
+
+Torch is imported when a model first needs it: a process that only leads others, or lists models, does without.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from peerwise.models.export import export
 from peerwise.models.folds import OutOfFold, out_of_fold
@@ -6,10 +12,14 @@ from peerwise.models.member import Member
 from peerwise.models.onnx_model import OnnxModel
 from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.threads import one_thread
-from peerwise.models.training import Training, train
-from peerwise.models.weights import load_weights, save_weights
 from peerwise.models.wrap import wrap
 from peerwise.models.zoo import ZOO, find_recipe
+
+if TYPE_CHECKING:
+    from peerwise.models.training import Training, train
+    from peerwise.models.weights import load_weights, save_weights
+
+WITH_TORCH = {"Training": "training", "train": "training", "load_weights": "weights", "save_weights": "weights"}
 
 __all__ = [
     "ZOO",
@@ -28,3 +38,9 @@ __all__ = [
     "train",
     "wrap",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{WITH_TORCH[name]}"), name)

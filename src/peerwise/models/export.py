@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from peerwise.data.rows import Sequences
 from peerwise.errors import ModelError
 from peerwise.models.member import EstimatorMember, FittedMember, Member, OnnxMember, TorchMember
-from peerwise.models.onnx_graph import finished, probabilities_to_logits, torch_graph
 from peerwise.models.onnx_model import OnnxModel
-from peerwise.models.sklearn_onnx import sklearn_graph
 from peerwise.models.wrap import wrap
 
 TOLERANCE = 1e-5
@@ -46,6 +44,9 @@ def export(model: Any, example: Any, *, classes: Sequence[Any] | None = None, fe
 
 def _written(member: Member, example: Any, features: tuple[str, ...]) -> tuple[bytes, Any]:
     """The file, and the example as the file takes it."""
+    from peerwise.models.onnx_graph import finished, probabilities_to_logits
+    from peerwise.models.sklearn_onnx import sklearn_graph
+
     options: dict[str, Any] = {"classes": member.classes, "features": features}
     if isinstance(member, TorchMember):
         return _torch_file(member, example, options)
@@ -66,6 +67,8 @@ def _written(member: Member, example: Any, features: tuple[str, ...]) -> tuple[b
 
 
 def _torch_file(member: TorchMember, example: Any, options: dict[str, Any]) -> tuple[bytes, Any]:
+    from peerwise.models.onnx_graph import finished, torch_graph
+
     made = tuple(tensor.cpu() for tensor in member.tensors(example))
     # traced on one row and checked on all: a value the tracer took for a constant shows as a difference
     first = tuple(tensor[:1] for tensor in made)

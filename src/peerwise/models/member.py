@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from peerwise.errors import ModelError
-from peerwise.models.fitted import tensors
 from peerwise.models.onnx_model import OnnxModel
 from peerwise.models.outputs import checked, checked_probabilities, count_rows, log_probabilities, slices, softmax
 from peerwise.models.recipe import Fitted
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 Transform = Callable[[Any], Any]
 Probabilities = NDArray[np.float64]
@@ -127,6 +127,10 @@ class TorchMember(_WithLogits):
         self.device = device
 
     def tensors(self, X: Any) -> tuple[Tensor, ...]:
+        from torch import Tensor
+
+        from peerwise.models.fitted import tensors
+
         if self.transform is None:
             return tensors(X, self.device)
         made = self.transform(X)
@@ -138,11 +142,13 @@ class TorchMember(_WithLogits):
         return tuple(item.to(self.device) for item in made)
 
     def _call(self, X: Any) -> Any:
+        import torch
+
         self.model.eval()
         rows = X.iloc if hasattr(X, "iloc") else X
         with torch.inference_mode():
             parts = [self.model(*self.tensors(rows[part])) for part in slices(X)]
-        if any(not isinstance(part, Tensor) for part in parts):
+        if any(not isinstance(part, torch.Tensor) for part in parts):
             raise ModelError(f"{self.name!r} gave {type(parts[0]).__name__}: expected a tensor of logits (n, classes).")
         if not parts:
             return np.zeros((0, len(self.classes)))

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from peerwise.data.rows import Sequences
@@ -31,10 +30,14 @@ class OnnxModel:
     """
 
     def __init__(self, data: bytes, *, name: str = "onnx model") -> None:
+        import onnxruntime as ort  # late: it starts a thread, which no process that forks should have
+
         self.data, self.name = bytes(data), name
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        # Kept blocks for the next call are no faster, and take some 40 MB a model.
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         try:
             self._session = ort.InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
         except Exception as error:

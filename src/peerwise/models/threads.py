@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-import torch
 from threadpoolctl import ThreadpoolController
 
 
@@ -18,6 +17,8 @@ def one_thread() -> Iterator[None]:
     Sums in another order give other last digits, and numbers may not depend on how many cores or workers there are;
     and on small arrays many threads are slower than one.
     """
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from peerwise.errors import ModelError
+from peerwise.models.adam import Adam
 
 Batch = tuple[Tensor, ...]
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -97,10 +98,9 @@ def train(
     """
     if not len(tensors[0]):
         raise ModelError("no rows to train on: expected at least one. Give the site rows or leave it out.")
-    # fused: a third off an epoch of a small CNN, the same on every run
-    optimizer = optimizer or torch.optim.Adam(net.parameters(), lr=lr, fused=True)
-    base_rates = [group["lr"] for group in optimizer.param_groups]
-    step = update or _plain_step(net, optimizer, loss or cross_entropy(), extra_loss)
+    chosen = optimizer or Adam(net.parameters(), lr=lr)
+    base_rates = [group["lr"] for group in chosen.param_groups]
+    step = update or _plain_step(net, chosen, loss or cross_entropy(), extra_loss)
     record, best = Training(), _Best()
     started = time.perf_counter()
     devices = [tensors[0].device] if tensors[0].is_cuda else []
@@ -108,7 +108,7 @@ def train(
         torch.manual_seed(seed)
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
-            _set_rates(optimizer, base_rates, ramp * 0.5**best.halvings)
+            _set_rates(chosen, base_rates, ramp * 0.5**best.halvings)
             record.losses.append(_epoch(net, tensors, step, batch_size))
             if validate is None:
                 record.best_epoch = epoch + 1
@@ -126,13 +126,13 @@ def train(
     return record
 
 
-def _set_rates(optimizer: torch.optim.Optimizer, base_rates: list[float], factor: float) -> None:
+def _set_rates(optimizer: torch.optim.Optimizer | Adam, base_rates: list[float], factor: float) -> None:
     for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
         group["lr"] = rate * factor
 
 
 def _plain_step(
-    net: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, extra_loss: Loss | None
+    net: nn.Module, optimizer: torch.optim.Optimizer | Adam, loss: Loss, extra_loss: Loss | None
 ) -> Callable[[Batch], float]:
     def step(batch: Batch) -> float:
         optimizer.zero_grad(set_to_none=True)

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from peerwise.errors import BadOutputs, BrokenFile, ClassMismatch, ModelError
 from peerwise.models.member import (
@@ -56,6 +55,8 @@ def wrap(
     label = name or _default_name(model)
     if isinstance(model, type):
         raise ModelError(f"{label!r} is a class, not a fitted model: wrap({label}(...).fit(X, y)).")
+    from torch import nn
+
     if isinstance(model, nn.Module):
         return TorchMember(model, label, _needed(classes, label), transform, device)
     if isinstance(model, Fitted):

@@ -46,19 +46,22 @@ def print_summary(summary: pd.DataFrame, console: Console, settings: dict[str, A
 
 
 def print_assessment(found: Assessment, console: Console) -> None:
-    """The tables of the methods, those by subgroup, and a line for each site that fell back."""
+    """The tables of the methods, those by subgroup, and a line for each site that fell back, and for each peer's model
+    that a site had to do without."""
     print_summary(found.methods, console, found.settings)
     if len(found.subgroups):
         for place, (name, part) in enumerate(found.subgroups.groupby("subgroup", sort=False)):
             title = f"Subgroup {name}: {part['rows'].max():.0f} test rows a seed"
             _show(console, subgroup_table(part), title, "" if place else SUBGROUPS)
     for line in found.fell_back:
-        console.print(
-            f"site {line['site']} (seed {line['seed']}, {line['method']}): answered by {line['to']}, "
-            f"because {line['why']}",
-            markup=False,
-            soft_wrap=True,
-        )
+        _tell(console, line, f"answered by {line['to']}")
+    for line in found.peers_left_out:
+        _tell(console, line, f"without {line['model']}")
+
+
+def _tell(console: Console, line: dict[str, Any], what: str) -> None:
+    about = f"site {line['site']} (seed {line['seed']}, {line['method']})"
+    console.print(f"{about}: {what}, because {line['why']}", markup=False, soft_wrap=True)
 
 
 def _parts(summary: pd.DataFrame, settings: dict[str, Any] | None) -> Iterator[tuple[Table | None, str, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,32 +12,41 @@ from peerwise.data import Inputs, Site
 from peerwise.errors import STOPS_A_RUN, reason
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
+from peerwise.methods.pool_models import heard_models, pool_logits
+from peerwise.space import softmax
 
 OWN_MODELS = "own models"
 
 
-def simpler_answer(
-    site: Site, method: Method, inbox: Callable[[], Inbox], X: Inputs
-) -> tuple[NDArray[np.float64], str, list[str]]:
-    """The first of these that works, what it is, and why those before it did not: the site's own models, all alike; its
-    peers' models (as they lie in ``inbox``), all alike; the frequencies of the labels of its train rows."""
+@dataclass(frozen=True)
+class Simpler:
+    """Probabilities (n, classes), what they come from, why what comes before it could not answer, and the peers'
+    models that had to be left out, with the reasons."""
 
-    def own() -> Mapping[str, bytes]:
-        folds, epochs = getattr(method, "folds", 5), getattr(method, "epochs", None)
-        return own_models(site, held_out=False, folds=folds, epochs=epochs).files
+    probabilities: NDArray[np.float64]
+    what: str
+    failed: list[str]
+    left_out: dict[str, str] = field(default_factory=dict)
 
-    def peers() -> Mapping[str, bytes]:
-        heard = {name: parcel.get("models", {}) for name, parcel in inbox().items() if name != site.name}
-        return {f"{model}@{name}": data for name, models in heard.items() for model, data in models.items()}
 
+def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: Inputs) -> Simpler:
+    """The first of these that works: the site's own models, all alike; its peers' models (as they lie in ``inbox``),
+    all alike; the frequencies of the labels of its train rows."""
     failed: list[str] = []
-    for name, files in ((OWN_MODELS, own), ("peers' models", peers)):
-        try:
-            if found := files():
-                return mean_probabilities(site, found, X), name, failed
-        except STOPS_A_RUN:
-            raise
-        except Exception as error:
-            failed.append(reason(error))
+    try:
+        folds, epochs = getattr(method, "folds", 5), getattr(method, "epochs", None)
+        own = own_models(site, held_out=False, folds=folds, epochs=epochs).files
+        return Simpler(mean_probabilities(site, own, X), OWN_MODELS, failed)
+    except STOPS_A_RUN:
+        raise
+    except Exception as error:
+        failed.append(reason(error))
+    with_models = {name: parcel for name, parcel in inbox().items() if "models" in parcel}
+    peers, left_out = heard_models(with_models, site)
+    asked = pool_logits(site, peers, X, may_fail=peers)
+    left_out |= asked.failed
+    if good := [place for place, name in enumerate(peers) if name not in left_out]:
+        mean = softmax(asked.logits[:, good]).astype(np.float64).mean(axis=1)
+        return Simpler(np.asarray(mean), "peers' models", failed, left_out)
     counts = np.bincount(site.train.y, minlength=len(site.classes)) + 1.0
-    return np.tile(counts / counts.sum(), (len(X), 1)), "label frequencies", failed
+    return Simpler(np.tile(counts / counts.sum(), (len(X), 1)), "label frequencies", failed, left_out)

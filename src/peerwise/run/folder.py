@@ -1,7 +1,7 @@
 """The run folder: everything a run wrote, every write whole or not at all.
 
 config.toml  split.json  events.jsonl  results.parquet
-sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...   told/   kept/   blobs/
+sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...   told/   failing/   kept/   blobs/
 """
 
 from __future__ import annotations
@@ -100,6 +100,14 @@ class RunFolder:
         name = _of(site, "failure", run)
         return self.store.load(name) if self.store.has(name) else None
 
+    def save_failing(self, run: str, step: str, why: dict[str, str]) -> None:
+        """The sites that failed in a step that has not ended, by name; written as a whole."""
+        self.store.save(_failing(run), {"step": step, "why": why})
+
+    def load_failing(self, run: str, step: str) -> dict[str, str]:
+        tree = self.store.load(_failing(run)) if self.store.has(_failing(run)) else {}
+        return dict(tree["why"]) if tree.get("step") == step else {}
+
     def has_told(self, run: str, round: int) -> bool:
         return self.store.has(_told(run, round))
 
@@ -173,6 +181,10 @@ def _writing(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({error.strerror or error}): free some space or choose another folder with "
             f"--out, and run again: it goes on where it stopped."
         ) from error
+
+
+def _failing(run: str) -> str:
+    return f"failing/{run}"
 
 
 def _told(run: str, round: int) -> str:

@@ -22,7 +22,8 @@ class MethodRun:
     """Each step leaves its state in the folder, so any of them can be the last before a crash.
 
     A site whose step fails takes no further part in this run; in the end something simpler answers there, and its
-    predictions say so. A failure is a result and is kept like any other.
+    predictions say so. A failure is a result and is kept as it comes, like any other, unless all sites that are still
+    at work fail in the same step: that is nobody's bad luck, and once it is mended they all try again.
     """
 
     name: str
@@ -61,29 +62,47 @@ class MethodRun:
 
     def _step(self, step: Step, sites: list[Site], *round: int) -> None:
         about = {"run": self.name, **({"round": round[0]} if round else {})}
-        failed: list[Done] = []
+        which = " ".join(map(str, (step.__name__, *round)))
+        failing = self.folder.load_failing(self.name, which)  # in this very step, before it was broken off
+        at_work = {site.name for site in self._working()}
+        sites = [site for site in sites if site.name not in failing]
+        first: Done | None = None
         for done in everywhere(step, sites, (self.method, self.folder, self.name, *round), self.workers, self.tell):
             if done.why is not None:
-                failed.append(done)
+                first = first or done
+                failing[done.site] = done.why
+                if not set(failing) >= at_work:
+                    self.folder.save_failing(self.name, which, failing)
                 told = {"event": "failed", "step": step.__name__, **about, "site": done.site, "why": done.why}
                 self.tell({**told, "trace": done.trace})
             elif done.worked:
                 self.tell({"event": EVENTS[step], **about, "site": done.site})
-        if failed and {done.site for done in failed} >= {site.name for site in self._working()}:
-            raise self._nowhere(step, failed[0])
-        for done in failed:
-            self.folder.save_failure(done.site, self.name, {"step": step.__name__, "why": done.why})
+                self._tell_left_out(step, done.site)
+        if first and set(failing) >= at_work:
+            self.folder.save_failing(self.name, which, {})
+            raise self._nowhere(step, first)
+        for site, why in failing.items():
+            self.folder.save_failure(site, self.name, {"step": step.__name__, "why": why})
+        if failing:
+            self.folder.save_failing(self.name, which, {})
+
+    def _tell_left_out(self, step: Step, site: str) -> None:
+        if step is predict:
+            for model, why in self.folder.load_predictions(site, self.name)["peers_left_out"].items():
+                self.tell({"event": "left out", "run": self.name, "site": site, "model": model, "why": why})
 
     def _nowhere(self, step: Step, first: Done) -> ModelError:
         error = ModelError(
-            f"{self.name}: {step.__name__} failed at every site still at work, the first of them {first.site!r}: "
+            f"{self.name}: {step.__name__} failed at every site still at work, such as {first.site!r}: "
             f"{first.why} (the traceback is in events.jsonl). Mend that and run again."
         )
         error.add_note(first.trace)
         return error
 
 
-def fell_back(tree: Mapping[str, Any]) -> dict[str, str]:
-    """Two columns of the results: what answered instead of the method, and why; empty where the method did."""
+def departures(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Three columns of the results, empty where all went as it should: what answered instead of the method, and why;
+    and the peers' models that a site had to do without, each with the reason."""
     found = tree["fell_back"] or {"to": "", "why": ""}
-    return {f"fell_back_{key}": found[key] for key in ("to", "why")}
+    left_out = "; ".join(f"{model}: {why}" for model, why in tree["peers_left_out"].items())
+    return {"fell_back_to": found["to"], "fell_back_why": found["why"], "peers_left_out": left_out}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from peerwise.data import Site, derived_seed, work_anew
 from peerwise.errors import BadOutputs, DataError
 from peerwise.exchange import Exchange, MemoryExchange
 from peerwise.methods import Memory, Method
+from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.metrics import accuracy
 from peerwise.models import one_thread
 from peerwise.parcels import Keep
@@ -102,7 +104,11 @@ def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
 
 
 def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None = None) -> None:
-    """All rounds in this process; the sites' states are ready to predict afterwards."""
+    """All rounds in this process; the sites' states are ready to predict afterwards.
+
+    A site that fails stops it, unlike `simulate`: whoever asks the method next would find no answer there, and here
+    there are no results to say so. A peer's model that a site has to do without is a warning.
+    """
     sites = list(sites)
     check_sites(method, sites)
     exchange, keep = exchange or MemoryExchange(), Keep()
@@ -120,6 +126,8 @@ def run_method(method: Method, sites: Iterable[Site], exchange: Exchange | None 
                 hear(method, site, round, told)
     for site in sites:
         finish(site)
+        for model, why in site.state.get(PEERS_LEFT_OUT, {}).items():
+            warnings.warn(f"site {site.name!r} does without {model}: {why}", stacklevel=2)
 
 
 def _called(method: Method) -> str:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from peerwise.data import Dataset, Site, derived_seed, digest, make_sites
 from peerwise.errors import ConfigError
 from peerwise.methods import Method, check_value, make_method
 from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.folder import RunFolder
-from peerwise.run.method_run import MethodRun, fell_back
+from peerwise.run.method_run import MethodRun, departures
 from peerwise.run.rounds import check_sites
 from peerwise.run.score import site_row
 from peerwise.run.subgroups import subgroups
@@ -36,11 +35,13 @@ class Run:
 
     * ``y`` (n,) and ``probabilities`` (n, classes)
     * ``details`` as the method gives them, empty where it has no pool: ``trust`` (n, models), ``fallback`` (n,),
-      ``says`` (n, models), ``own`` (n, classes), ``models`` (names in column order)
+      ``says`` (n, models; -1 for no answer), ``own`` (n, classes), ``models`` (names in column order)
     * ``subgroup``: a name for each row where the experiment has one, else None
     * ``label_counts`` (classes,): the site's train rows by class
     * ``fell_back``: None, or {"to", "why"} where training, learning or answering failed here and something simpler
       answered
+    * ``peers_left_out``: reasons by model (``model@site``, ``*@site`` for all of a site's): peers' models that failed
+      on this site's rows or could not be used here, so that the others answered without them
     * ``sent`` (bytes), ``best_round``, ``seconds`` by phase
     """
 
@@ -64,7 +65,8 @@ def simulate(
     ``dataset``: a known name, a path, a `Dataset` of your own, or a whole `Experiment`; ``settings`` are the keys of
     `Experiment`. With ``out`` everything is kept there and running again goes on where it stopped; without it only
     the results remain. One seed gives the same numbers whatever ``workers`` is. A site that fails answers with
-    something simpler (``fell_back_to`` and ``fell_back_why`` in the results); one run at a time may use a folder.
+    something simpler (``fell_back_to`` and ``fell_back_why`` in the results), one at which a peer's model fails does
+    without that model (``peers_left_out``); one run at a time may use a folder.
 
     >>> run = simulate("digits", sites=3, rows=300, models=["logistic"], methods=["local", "global_ensemble"], seeds=1)
     >>> sorted(run.results["method"].unique())
@@ -127,15 +129,20 @@ def _wanted(
     else:
         at_hand = isinstance(dataset, Dataset)
         experiment = experiment_from({"dataset": "" if at_hand else dataset, **settings})
-    try:
-        torch.empty(0, device=experiment.device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"device is {experiment.device!r}: expected one that is here, e.g. 'cpu'. {reason}"
-        ) from error
+    if experiment.device != "cpu":
+        _check_device(experiment.device)
     data = dataset if isinstance(dataset, Dataset) else experiment.load_data(data_dir)
     return experiment.filled(data), data
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device is {device!r}: expected one that is here, e.g. 'cpu'. {reason}") from error
 
 
 def _methods(experiment: Experiment, sites: list[Site]) -> dict[str, Method]:
@@ -171,7 +178,7 @@ def _named(label: str, seed: int) -> str:
 
 def _results(predictions: Predictions) -> pd.DataFrame:
     return pd.DataFrame(
-        {"seed": seed, "method": label, "site": site, **site_row(tree), **fell_back(tree)}
+        {"seed": seed, "method": label, "site": site, **site_row(tree), **departures(tree)}
         for (seed, label, site), tree in predictions.items()
     )
 

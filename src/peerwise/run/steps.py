@@ -14,6 +14,7 @@ import numpy as np
 from peerwise.data import Site
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import LEFT_OUT
+from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.parcels import Parcel
 from peerwise.run.fallback import OWN_MODELS, simpler_answer
 from peerwise.run.folder import RunFolder
@@ -61,10 +62,11 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         probabilities = answer(method, site, site.test.X)
         elapsed = time.perf_counter() - started
         details = method.details(site, site.test.X) if len(site.test) else {}
+        left_out = {**site.state.get(PEERS_LEFT_OUT, {}), **details.pop("left_out", {})}
         to = _instead(site, failed=failure is not None)
     else:
-        inbox = partial(folder.exchange(run).collect, 0)
-        probabilities, to, also = simpler_answer(site, method, inbox, site.test.X)
+        simpler = simpler_answer(site, method, partial(folder.exchange(run).collect, 0), site.test.X)
+        probabilities, to, also, left_out = simpler.probabilities, simpler.what, simpler.failed, simpler.left_out
         # The bar stays in place where the method failed: such a site is tied with its own models, not left out.
         elapsed, details = time.perf_counter() - started, {"own": probabilities} if to == OWN_MODELS else {}
     phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
@@ -74,6 +76,7 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         "details": details,
         "label_counts": np.bincount(site.train.y, minlength=len(site.classes)),
         "fell_back": {"to": to, "why": _why(site, failure, also)} if to else None,
+        "peers_left_out": left_out,
         "sent": record["sent"],
         "best_round": record.get("best_round"),
         "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from peerwise.space.neighbours import Neighbourhood
@@ -46,8 +45,10 @@ class Competence:
 
 def local_competence(near: Neighbourhood, correct: NDArray[np.bool_], true: Array) -> Competence:
     """G(m, j) = sum_i w_ij (Z_im - mean_m Z_im), and LL(m, j) = -sum_i w_ij ln max(p_m(y_i | x_i), 1e-8)."""
+    from peerwise.space.loops import weighted_sums
+
     surprise = -np.log(np.maximum(true, EPS))
-    accuracy, log_loss = _weighted_sums(near.index, near.weight, correct.astype(np.float32), surprise)
+    accuracy, log_loss = weighted_sums(near.index, near.weight, correct.astype(np.float32), surprise)
     pool = correct.mean(axis=1)
     mean = np.where(near.index >= 0, near.weight * pool[near.index], 0).sum(axis=1, dtype=np.float64)
     return Competence(accuracy, accuracy - mean[:, None], log_loss)
@@ -79,21 +80,3 @@ def classifier_features(probabilities: Array, correct: NDArray[np.bool_], y: NDA
         confidences.append(true[rows].mean(axis=0))
     columns = [*recalls, *errors, *confidences, correct.mean(axis=0), np.mean(recalls, axis=0)]
     return np.stack(columns, axis=1).astype(np.float32)
-
-
-@njit(cache=True)
-def _weighted_sums(index, weight, correct, surprise):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    n, slots = index.shape
-    models = correct.shape[1]
-    accuracy = np.zeros((n, models))
-    log_loss = np.zeros((n, models))
-    for q in range(n):
-        for slot in range(slots):
-            row = index[q, slot]
-            if row < 0:
-                continue
-            w = weight[q, slot]
-            for m in range(models):
-                accuracy[q, m] += w * correct[row, m]
-                log_loss[q, m] += w * surprise[row, m]
-    return accuracy, log_loss

@@ -22,7 +22,6 @@ from peerwise.models.outputs import count_rows
 from peerwise.space import Pool, as_logits, check_codes, column_of, softmax
 from peerwise.space.outputs import Array
 from peerwise.trust.bundle import load_bundle, save_bundle
-from peerwise.trust.default_pool import fit_default_pool
 
 Vote = Literal["hard", "soft"]
 EXAMPLES = 64  # rows of fit's X that are kept to check an exported model on
@@ -80,6 +79,8 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
                 raise PoolError(f"own_outputs were given without a pool: pass {type(self).__name__}(pool, own=[...]).")
             X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", dtype=np.float64)
             check_classification_targets(y)
+            from peerwise.trust.default_pool import fit_default_pool
+
             self.pool_, own_outputs = fit_default_pool(X, np.asarray(y), self._seed())
             own: Any = self.pool_.names
         else:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_digits
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.loaders.table import named, table_inputs
@@ -68,6 +67,8 @@ def heart_disease(data_dir: str | Path | None = None) -> Dataset:
 
 def digits(data_dir: str | Path | None = None) -> Dataset:
     """Handwritten digits as 8 x 8 grey values, 1,797 rows x 64, 10 classes; comes with scikit-learn."""
+    from sklearn.datasets import load_digits
+
     content = load_digits()
     return Dataset(
         name="digits",

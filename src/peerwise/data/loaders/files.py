@@ -9,10 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import pooch
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
 from peerwise.errors import BrokenFile, MissingData
 
 ENVIRONMENT = "PEERWISE_DATA"
@@ -55,6 +51,8 @@ def missing(dataset: str, folder: Path | None, layout: str, address: str) -> Mis
 
 def fetch(dataset: str, remote: Remote, *, layout: str, address: str, cache: Path | None = None) -> Path:
     """Fetch a file into the cache, or find it there. A file with the wrong checksum is never kept."""
+    import pooch
+
     folder = cache or Path(pooch.os_cache("peerwise")) / dataset
     try:
         with _Bar(remote.name) as bar:
@@ -88,6 +86,9 @@ class _Bar:
     """What pooch wants of a progress bar, drawn by rich; nothing is drawn where there is no terminal."""
 
     def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         console = Console(stderr=True)
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

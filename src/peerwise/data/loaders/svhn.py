@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.loaders.files import Remote, fetch, first_of, missing, user_folder
@@ -49,6 +48,8 @@ def _find(data_dir: str | Path | None) -> list[Path]:
 
 def read_mat(path: Path, *names: str) -> list[NDArray[Any]]:
     """Arrays of a MATLAB file by name; a truncated file or one without them is refused."""
+    from scipy.io import loadmat
+
     try:
         content = loadmat(path, variable_names=list(names))
     except Exception as problem:  # scipy raises a different kind for every way a file can be broken

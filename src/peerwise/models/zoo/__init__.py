@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from peerwise.errors import ConfigError, choices
-from peerwise.models.recipe import Recipe
-from peerwise.models.zoo import images, sequences, tables
+from functools import partial
+from importlib import import_module
+from typing import Any
 
-ZOO: dict[str, Recipe] = {recipe.name: recipe for recipe in (*tables.RECIPES, *images.RECIPES, *sequences.RECIPES)}
+from peerwise.data.rows import Kind
+from peerwise.errors import ConfigError, choices
+from peerwise.models.recipe import Fitted, Recipe
+
+TABLES = {
+    "logistic": "logistic regression, L2, classes weighted",
+    "forest": "random forest, 100 trees, leaves of 10 rows or more, classes weighted",
+    "boosting": "histogram gradient boosting, 100 rounds, classes not weighted",
+    "mlp": "perceptron with 128 and 64 hidden units",
+}
+IMAGES = {
+    "small_cnn": "two 5x5 convolutions and 512 units: the small CNN of the FedDES experiments",
+    "lenet": "LeNet-5 with ReLU and max-pooling",
+    "lenet5": "LeNet-5 as published: tanh, average pooling",
+    "cnn16": "two 3x3 convolutions of 16 and 32 filters and 128 units: light",
+    "cnn8": "two 3x3 convolutions of 8 and 16 filters and 64 units: the lightest",
+    "alexnet": "AlexNet at this size, 3x3 kernels",
+    "vit": "vision transformer, 4x4 patches, 6 layers of width 128",
+    "mobilenet_v2": "MobileNetV2 with a CIFAR stem",
+    "resnet18": "ResNet-18 with a CIFAR stem",
+    "resnet34": "ResNet-34 with a CIFAR stem",
+}
+SEQUENCES = {
+    "tcn": "temporal convolutions, 2 levels of 32 filters",
+    "cnn1d": "one convolution of 32 filters and 32 units",
+    "lstm": "one LSTM layer of 64 units",
+}
+NOT_BY_EPOCHS = {"logistic", "forest", "boosting"}
 
 
 def find_recipe(name: str) -> Recipe:
@@ -14,3 +41,23 @@ def find_recipe(name: str) -> Recipe:
     if name not in ZOO:
         raise ConfigError(choices(name, ZOO, "model"))
     return ZOO[name]
+
+
+def _fit(file: str, name: str, *rows: Any, **settings: Any) -> Fitted:
+    """As the recipe's file does it, which is imported, and torch with it, when the first model is trained."""
+    fitted: Fitted = import_module(f"{__name__}.{file}").FITS[name](*rows, **settings)
+    return fitted
+
+
+def _recipes(kind: Kind, file: str, described: dict[str, str]) -> dict[str, Recipe]:
+    return {
+        name: Recipe(name, kind, description, partial(_fit, file, name), by_epochs=name not in NOT_BY_EPOCHS)
+        for name, description in described.items()
+    }
+
+
+ZOO: dict[str, Recipe] = {
+    **_recipes("table", "tables", TABLES),
+    **_recipes("image", "images", IMAGES),
+    **_recipes("sequence", "sequences", SEQUENCES),
+}

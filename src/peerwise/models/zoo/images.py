@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from peerwise.data.rows import Feature, Rows, Sequences
 from peerwise.errors import ModelError
 from peerwise.models.fitted import fit_net
-from peerwise.models.recipe import Fitted, Recipe
+from peerwise.models.recipe import Fit, Fitted
 from peerwise.models.zoo.mobilenet import mobilenet_v2
 from peerwise.models.zoo.resnet import resnet18, resnet34
 from peerwise.models.zoo.vit import vit
@@ -124,19 +124,7 @@ def _build(build: Build, channels: int, size: int, classes: int) -> nn.Module:
     return Pixels(build(channels, size, classes))
 
 
-def _recipe(build: Build, description: str) -> Recipe:
-    return Recipe(build.__name__, "image", description, partial(fit_image, build), by_epochs=True)
-
-
-RECIPES = (
-    _recipe(small_cnn, "two 5x5 convolutions and 512 units: the small CNN of the FedDES experiments"),
-    _recipe(lenet, "LeNet-5 with ReLU and max-pooling"),
-    _recipe(lenet5, "LeNet-5 as published: tanh, average pooling"),
-    _recipe(cnn16, "two 3x3 convolutions of 16 and 32 filters and 128 units: light"),
-    _recipe(cnn8, "two 3x3 convolutions of 8 and 16 filters and 64 units: the lightest"),
-    _recipe(alexnet, "AlexNet at this size, 3x3 kernels"),
-    _recipe(vit, "vision transformer, 4x4 patches, 6 layers of width 128"),
-    _recipe(mobilenet_v2, "MobileNetV2 with a CIFAR stem"),
-    _recipe(resnet18, "ResNet-18 with a CIFAR stem"),
-    _recipe(resnet34, "ResNet-34 with a CIFAR stem"),
-)
+FITS: dict[str, Fit] = {
+    build.__name__: partial(fit_image, build)
+    for build in (small_cnn, lenet, lenet5, cnn16, cnn8, alexnet, vit, mobilenet_v2, resnet18, resnet34)
+}

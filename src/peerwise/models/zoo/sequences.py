@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from peerwise.data.rows import Feature, Rows, Sequences
 from peerwise.errors import ModelError
 from peerwise.models.fitted import fit_net
-from peerwise.models.recipe import Fitted, Recipe
+from peerwise.models.recipe import Fit, Fitted
 
 
 class Steps(nn.Module):
@@ -135,11 +135,6 @@ def _standardise(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
     return (torch.where(torch.isnan(x), mean, x) - mean) / spread
 
 
-RECIPES = tuple(
-    Recipe(name, "sequence", description, partial(fit_sequence, body), by_epochs=True)
-    for name, description, body in (
-        ("tcn", "temporal convolutions, 2 levels of 32 filters", TCN),
-        ("cnn1d", "one convolution of 32 filters and 32 units", CNN1d),
-        ("lstm", "one LSTM layer of 64 units", LSTM),
-    )
-)
+FITS: dict[str, Fit] = {
+    name: partial(fit_sequence, body) for name, body in (("tcn", TCN), ("cnn1d", CNN1d), ("lstm", LSTM))
+}

@@ -21,7 +21,7 @@ from peerwise.data.rows import Feature, Rows
 from peerwise.errors import ModelError
 from peerwise.models.fitted import NetFitted, SklearnFitted, fit_net
 from peerwise.models.outputs import FLOOR
-from peerwise.models.recipe import Fitted, Recipe
+from peerwise.models.recipe import Fit, Fitted
 
 
 class Prepare(nn.Module):
@@ -154,19 +154,9 @@ def _boosting(seed: int) -> HistGradientBoostingClassifier:
     return HistGradientBoostingClassifier(early_stopping=False, random_state=seed)
 
 
-RECIPES = (
-    Recipe("logistic", "table", "logistic regression, L2, classes weighted", partial(fit_sklearn, _logistic, True)),
-    Recipe(
-        "forest",
-        "table",
-        "random forest, 100 trees, leaves of 10 rows or more, classes weighted",
-        partial(fit_sklearn, _forest, False),
-    ),
-    Recipe(
-        "boosting",
-        "table",
-        "histogram gradient boosting, 100 rounds, classes not weighted",
-        partial(fit_sklearn, _boosting, False),
-    ),
-    Recipe("mlp", "table", "perceptron with 128 and 64 hidden units", fit_mlp, by_epochs=True),
-)
+FITS: dict[str, Fit] = {
+    "logistic": partial(fit_sklearn, _logistic, True),
+    "forest": partial(fit_sklearn, _forest, False),
+    "boosting": partial(fit_sklearn, _boosting, False),
+    "mlp": fit_mlp,
+}

@@ -1,0 +1,136 @@
+"""The models of a pool at one site: those heard of peers that can be used there, and what all of them say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site, digest
+from peerwise.errors import STOPS_A_RUN, ClassMismatch, ParcelError, reason
+from peerwise.methods.base import Inbox
+from peerwise.models import OnnxModel
+from peerwise.models.outputs import checked
+from peerwise.parcels import Parcel, sha256
+
+Array = NDArray[np.float32]
+PEERS_LEFT_OUT = "peers_left_out"  # peers' models that a site does without, and why, within its state
+
+
+@dataclass(frozen=True)
+class PoolLogits:
+    """``logits`` (n, models, classes), NaN on the rows that a model has no answer to; which models these are and why
+    they ``failed``; and the seconds it took."""
+
+    logits: Array
+    failed: dict[str, str]
+    seconds: float
+
+
+def full_name(model: str, site: str) -> str:
+    return f"{model}@{site}"
+
+
+def heard_models(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The peers' models as ``model@site``; and those that this site cannot use, with the reason, ``*@site`` being all
+    that a site has sent. What one peer does wrong is no loss but of that peer."""
+    files: dict[str, bytes] = {}
+    left_out: dict[str, str] = {}
+    for sender in sorted(set(inbox) - {site.name}):
+        try:
+            models = _models_in(inbox[sender], sender, site)
+        except Exception as error:  # whatever a peer may send
+            left_out[full_name("*", sender)] = reason(error)
+        else:
+            files |= {full_name(model, sender): data for model, data in models.items()}
+    return files, left_out
+
+
+def in_order(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """By site, then by model, so that columns are the same at every site."""
+    return {name: files[name] for name in sorted(files, key=lambda name: name.partition("@")[::-1])}
+
+
+def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs, may_fail: Collection[str] = ()) -> PoolLogits:
+    """What every model says of these rows, asked once and kept.
+
+    One of ``may_fail`` that fails on all rows together is asked about each of them alone, so that a row's answer does
+    not depend on the rows beside it. The failure of any other is raised.
+    """
+    classes = len(site.classes)
+
+    def work() -> dict[str, Any]:
+        started = time.perf_counter()
+        logits, failed = np.empty((len(X), len(files), classes), np.float32), {}
+        for place, (name, data) in enumerate(files.items()):
+            try:
+                logits[:, place] = _said(_runtime(data, name), X, classes)
+            except STOPS_A_RUN:
+                raise
+            except Exception as error:
+                if name not in may_fail:
+                    raise
+                logits[:, place] = alone = _said_alone(data, name, X, classes)
+                if np.isnan(alone).any():
+                    failed[str(place)] = reason(error)
+        return {"logits": logits, "failed": failed, "seconds": time.perf_counter() - started}
+
+    names = list(files)
+    key = {"what": "outputs", "models": [sha256(data) for data in files.values()], "rows": digest(X)}
+    tree = site.keep({**key, "may_fail": [name in may_fail for name in names]}, work)
+    failed = {names[int(place)]: why for place, why in tree["failed"].items()}
+    return PoolLogits(tree["logits"], failed, float(tree["seconds"]))
+
+
+def _models_in(parcel: Parcel, sender: str, site: Site) -> Mapping[str, bytes]:
+    if not {"models", "classes"} <= set(parcel) or not isinstance(parcel["models"], Mapping):
+        raise ParcelError(f"site {sender!r} sent {sorted(parcel)}: expected models by name, and classes.")
+    if tuple(parcel["classes"]) != tuple(site.classes):
+        raise ClassMismatch(
+            f"site {sender!r} answers over {parcel['classes']}, this site over {list(site.classes)}: expected the "
+            f"same classes in the same order."
+        )
+    models: Mapping[str, bytes] = parcel["models"]
+    for model, data in models.items():
+        # Without '@', so that no two sites' models can have one name.
+        if "@" in model or not isinstance(data, bytes):
+            raise ParcelError(
+                f"site {sender!r} sent {type(data).__name__} called {model!r}: expected an ONNX file as bytes, and a "
+                f"name without '@'."
+            )
+    return models
+
+
+@lru_cache(maxsize=64)
+def _runtime(data: bytes, name: str) -> OnnxModel:
+    # Starting a session costs more than asking it about a site's few rows, and every site asks the same models.
+    return OnnxModel(data, name=name)
+
+
+def _said(model: OnnxModel, X: Inputs, classes: int) -> Array:
+    if not len(X):
+        return np.zeros((0, classes), np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused as infinite
+        said = model.predict_logits(X).astype(np.float32)
+    return checked(said, len(X), classes, model.name).astype(np.float32)
+
+
+def _said_alone(data: bytes, name: str, X: Inputs, classes: int) -> Array:
+    found = np.full((len(X), classes), np.nan, np.float32)
+    try:
+        model = _runtime(data, name)
+    except Exception:  # it was told before
+        return found
+    for row in range(len(X)):
+        try:
+            found[row] = _said(model, X[row : row + 1], classes)[0]
+        except STOPS_A_RUN:
+            raise
+        except Exception:
+            continue
+    return found
