@@ -3,9 +3,9 @@
 python benchmarks/growth.py [--rows 1000 2000 5000 10000 20000 50000] [--models 5 10 20 50] [--plot growth.png]
 python benchmarks/growth.py --rows 50000 --models-fixed 50 --models        # the largest case alone
 
-Every size runs in a process of its own: its peak memory is that of reading the outputs, fitting and asking. Over rows
-the pool has --models-fixed models, over models the site has --rows-fixed rows. Exponents b of cost = a * size ** b are
-fitted over the measured sizes.
+Every size runs in a process of its own: its peak memory is that of having the outputs and inputs (64 numbers a row),
+fitting and asking. Over rows the pool has --models-fixed models, over models the site has --rows-fixed rows. Exponents
+b of cost = a * size ** b are fitted over the measured sizes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pools import outputs
 from peerwise import FedDES
 
 COSTS = {"fit": "CPU s of fit", "queries": "CPU s of 1,000 queries", "peak": "peak MB"}
-CLASSES, QUERIES = 10, 1000
+CLASSES, QUERIES, INPUTS = 10, 1000, 64
 
 
 def main() -> None:
@@ -72,9 +72,10 @@ def one(rows: int, models: int) -> dict[str, float]:
 def _run(rows: int, models: int) -> tuple[float, float]:
     rng = np.random.default_rng(0)
     logits, y = outputs(rng, rows, models, CLASSES)
-    fit, learner = measure.timed(lambda: FedDES(own=[0], random_state=0).fit_outputs(logits, y))
+    X, asked_X = (rng.normal(size=(size, INPUTS)).astype(np.float32) for size in (rows, QUERIES))
+    fit, learner = measure.timed(lambda: FedDES(own=[0], random_state=0).fit_outputs(logits, y, X))
     asked, _ = outputs(rng, QUERIES, models, CLASSES)
-    return fit, measure.timed(lambda: learner.predict_proba_outputs(asked))[0]
+    return fit, measure.timed(lambda: learner.predict_proba_outputs(asked, asked_X))[0]
 
 
 def plot(curves: dict[str, tuple[list[int], list[dict[str, float]]]], file: Path) -> None:

@@ -7,6 +7,9 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import peerwise
 
@@ -36,6 +39,14 @@ def test_public_names_stay() -> None:
         "summarise",
     }
     assert set(peerwise.__all__) == fixed | {"__version__"}
+
+
+@pytest.mark.parametrize("package", [peerwise, peerwise.models, peerwise.trust])
+def test_every_public_name_is_there_and_is_listed(package: ModuleType) -> None:
+    assert set(package.__all__) <= set(dir(package))
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    with pytest.raises(AttributeError, match=f"'{package.__name__}' has no attribute 'fedes'"):
+        _ = package.fedes
 
 
 def test_files_and_functions_stay_short() -> None:

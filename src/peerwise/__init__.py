@@ -1,8 +1,9 @@
 """Peerwise: learn from each other's models without sharing data, and know for every single case whom to trust."""
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from peerwise.lazy import lazy
 
 if TYPE_CHECKING:
     from peerwise.data import Dataset, Rows, Site, load, make_sites
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __version__ = version("peerwise")
 
 # Imported when they are first used, so that `import peerwise` and the command line answer at once.
-ROOMS = {
+_ROOMS = {
     "data": ("Dataset", "Rows", "Site", "load", "make_sites"),
     "errors": ("PeerwiseError",),
     "evaluate": ("summarise",),
@@ -83,15 +84,5 @@ __all__ = [
     "wrap",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in ROOMS:
-        return import_module(f"peerwise.{name}")
-    for room, names in ROOMS.items():
-        if name in names:
-            return getattr(import_module(f"peerwise.{room}"), name)
-    raise AttributeError(f"module 'peerwise' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+    __getattr__, __dir__ = lazy(__name__, {name: room for room, names in _ROOMS.items() for name in (room, *names)})

@@ -33,7 +33,7 @@ def trained(make: Callable[[Any], Any], memory_format: torch.memory_format) -> l
     optimiser = make(net.parameters())
     for step in range(40):
         optimiser.param_groups[0]["lr"] = 0.01 / (1 + step // 10)
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
         optimiser.step()
     return [parameter.detach() for parameter in net.parameters()]

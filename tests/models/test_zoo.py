@@ -18,7 +18,7 @@ from model_rows import (
 from peerwise.data.rows import Feature, Rows, Sequences
 from peerwise.errors import ConfigError, ModelError
 from peerwise.models import ZOO, OnnxModel, find_recipe
-from peerwise.models.zoo import images
+from peerwise.models.zoo import images, sequences, tables
 
 TABLES = [name for name, recipe in ZOO.items() if recipe.kind == "table"]
 IMAGES = [name for name, recipe in ZOO.items() if recipe.kind == "image"]
@@ -190,6 +190,11 @@ def test_validation_rows_stop_the_training_and_max_epochs_bounds_it():
     assert stopped.best_epoch < 300
     bounded = find_recipe("mlp").fit(train, val, classes=3, features=(), seed=0, max_epochs=4)
     assert bounded.best_epoch <= 4
+
+
+def test_every_recipe_can_be_fitted_and_nothing_else():
+    assert {**tables.FITS, **images.FITS, **sequences.FITS}.keys() == ZOO.keys()
+    assert {name for name, recipe in ZOO.items() if not recipe.by_epochs} == {"logistic", "forest", "boosting"}
 
 
 def test_unknown_recipe_is_named_with_the_choices():

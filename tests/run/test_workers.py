@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from peerwise.errors import StorageError
+from peerwise.errors import PeerwiseError, StorageError
 from peerwise.run.crew import LOST, spread
 
 MEGABYTE = 2**20
@@ -39,6 +41,29 @@ class Locked(OSError):
         self.lock = threading.Lock()
 
 
+class TwoArguments(OSError):
+    """Can be sent, but not taken out where it arrives."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} is no good,\nbecause {why}")
+
+
+class Prefixed(ValueError):
+    """Arrives, but says its first words twice."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"no good: {why}")
+
+
+class Unsendable(Exception):
+    def __init__(self, refusal: type[Exception]) -> None:
+        super().__init__("the refusal of", refusal.__name__)
+        self.refusal = refusal
+
+    def __reduce__(self) -> Any:
+        raise self.refusal("not to be sent")
+
+
 def fails(error: type[Exception], *arguments: Any) -> None:
     raise error(*arguments)
 
@@ -52,17 +77,55 @@ def own_memory() -> int:
 
 
 def stem_of_this_process() -> psutil.Process:
-    (stem,) = [child for child in psutil.Process().children() if "peerwise.run.crew" in " ".join(child.cmdline())]
+    (stem,) = [child for child in psutil.Process().children() if "peerwise.run.stem" in " ".join(child.cmdline())]
     return stem
 
 
-def test_results_come_as_they_end_and_say_whose_they_are() -> None:
-    assert list(spread(after, [(2.0, "slow"), (0.0, "fast"), (0.0, "next")], 2)) == [
-        (1, "fast"),
-        (2, "next"),
-        (0, "slow"),
-    ]
-    assert list(spread(after, [], 2)) == []
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def meets(place: int, writes: Path | None, awaits: Path | None) -> int:
+    if writes:
+        writes.touch()
+    if awaits:
+        wait_for(awaits)
+    return place
+
+
+def tells_then_stays(path: Path) -> None:
+    path.with_suffix(".new").write_text(str(os.getpid()))
+    path.with_suffix(".new").rename(path)
+    time.sleep(600)
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def forks_and_dies(path: Path) -> None:
+    if (child := os.fork()) == 0:
+        time.sleep(60)
+        os._exit(0)
+    path.write_text(str(child))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def waits_then_tells(path: Path) -> tuple[int, int]:
+    wait_for(path)
+    return os.getpid(), int(path.read_text())
+
+
+def test_results_come_as_they_end_and_say_whose_they_are(tmp_path: Path) -> None:
+    last = tmp_path / "last"
+    tasks = [(0, None, last), (1, None, None), (2, last, None)]
+    found = list(spread(meets, tasks, 2))
+    assert found[0] == (1, 1)
+    assert sorted(found) == [(0, 0), (1, 1), (2, 2)]
+    assert list(spread(meets, [], 2)) == []
 
 
 def test_a_worker_that_is_ended_is_told_of_and_the_others_go_on() -> None:
@@ -80,6 +143,31 @@ def test_an_error_is_raised_here_and_says_where_it_was() -> None:
         list(spread(fails, [(Locked,)], 2))
 
 
+@pytest.mark.parametrize(("error", "arguments"), [(TwoArguments, ("a/b", "of that")), (Prefixed, ("a\nb",))])
+def test_an_error_that_does_not_travel_says_what_it_says_without_workers(error: Any, arguments: tuple[str]) -> None:
+    with pytest.raises(error) as without:
+        fails(error, *arguments)
+    with pytest.raises(RuntimeError, match=re.escape(f"{error.__name__}: {without.value}") + "$") as caught:
+        list(spread(fails, [(error, *arguments)], 2))
+    assert "in fails\n    raise error(*arguments)" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("refusal", [pickle.PicklingError, ZeroDivisionError, TypeError])
+def test_what_cannot_be_sent_back_is_told(refusal: type[Exception]) -> None:
+    with pytest.raises(RuntimeError, match=f"the refusal of.*{refusal.__name__}"):
+        list(spread(fails, [(Unsendable, refusal)], 2))
+    with pytest.raises(RuntimeError, match=f"the result cannot be sent.*{refusal.__name__}: not to be sent"):
+        list(spread(Unsendable, [(refusal,)], 2))
+
+
+def test_a_task_that_cannot_be_sent_is_told_at_once() -> None:
+    assert list(spread(after, [(0.0, 1)], 2)) == [(0, 1)]
+    begun = time.monotonic()
+    with pytest.raises(TypeError, match="lock"):
+        list(spread(after, [(0.0, threading.Lock())], 2))
+    assert time.monotonic() - begun < 2
+
+
 def test_workers_have_the_folder_and_environment_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("one", "two"):
         (tmp_path / value).mkdir()
@@ -89,24 +177,102 @@ def test_workers_have_the_folder_and_environment_of_now(tmp_path: Path, monkeypa
         assert list(spread(surroundings, [("OF_THE_USER",)], 2)) == [(0, (str(tmp_path / value), value, "1"))]
 
 
+def test_a_path_object_among_the_import_paths_does_no_harm(tmp_path: Path) -> None:
+    found = script(f"import pathlib, sys; sys.path.append(pathlib.Path({str(tmp_path)!r}))", tmp_path)
+    assert (found.stdout, found.stderr) == ("[(0, 3)]\n", "")
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
+        list(spread(after, [(0.0, 1)], 2))
+
+
+def test_a_working_folder_that_no_worker_can_enter_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path is longer than the system takes; whoever goes there step by step can enter."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(25):
+        os.mkdir("f" * 200)
+        os.chdir("f" * 200)
+    with pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
+        list(spread(after, [(0.0, 1)], 2))
+
+
+def test_workers_that_cannot_start_are_told(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('a broken library')")
+    found = script(f"import sys; sys.path.insert(0, {str(tmp_path)!r})", tmp_path)
+    assert "ImportError: a broken library" in found.stderr
+    assert "peerwise.errors.PeerwiseError: the process that starts the workers could not start" in found.stderr
+    assert "exit code 1." in found.stderr
+
+
+def script(beginning: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A process of its own, and so a stem of its own, that begins like this and then has a worker count to three."""
+    (folder / "script.py").write_text(
+        f"from peerwise.run.crew import spread\n{beginning}\nprint(list(spread(len, [('abc',)], 2)))"
+    )
+    return subprocess.run([sys.executable, folder / "script.py"], capture_output=True, text=True, timeout=100)
+
+
 def test_a_stem_that_was_killed_is_replaced() -> None:
     assert list(spread(after, [(0.0, 1)], 2)) == [(0, 1)]
     stem_of_this_process().kill()
+    until = time.monotonic() + 60
     while LOST in (found := [result for _, result in spread(after, [(0.0, 1)], 2)]):
-        pass
+        assert time.monotonic() < until
     assert found == [1]
 
 
-def test_whoever_stops_asking_ends_the_workers_in_the_midst_of_work() -> None:
-    asked = spread(after, [(0.0, 1), (600.0, 2)], 2)
-    assert next(asked) == (0, 1)
-    workers = stem_of_this_process().children()
-    assert len(workers) == 2
+def test_runs_that_start_at_once_in_many_threads_share_one_stem() -> None:
+    assert list(spread(after, [(0.0, 1)], 2)) == [(0, 1)]
+    stem = stem_of_this_process()
+    stem.kill()
+    stem.wait(10)
+    together = threading.Barrier(3)
+    stems: list[int] = []
+
+    def run() -> None:
+        together.wait(60)
+        stems.extend(found for _, found in spread(os.getppid, [()], 2))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert stems == [stem_of_this_process().pid] * 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads where Linux lists them")
+def test_the_process_that_is_forked_has_one_thread() -> None:
+    assert list(spread(os.getenv, [("JE_ARROW_MALLOC_CONF",)], 2)) == [(0, os.getenv("JE_ARROW_MALLOC_CONF"))]
+    assert len(os.listdir(f"/proc/{stem_of_this_process().pid}/task")) == 1
+
+
+def test_whoever_stops_asking_ends_the_workers_in_the_midst_of_work(tmp_path: Path) -> None:
+    asked = spread(call, [(waits_then_tells, tmp_path / "pid"), (tells_then_stays, tmp_path / "pid")], 2)
+    place, pids = next(asked)
+    assert place == 0
+    workers = [psutil.Process(pid) for pid in pids]
+    assert {worker.ppid() for worker in workers} == {stem_of_this_process().pid}
     asked.close()  # type: ignore[attr-defined]
-    until = time.monotonic() + 10
-    while any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    gone, left = psutil.wait_procs(workers, timeout=20)
+    assert (len(gone), left) == (2, []), "ended, and taken leave of"
+
+
+def test_a_worker_learns_how_its_own_processes_end() -> None:
+    command = [sys.executable, "-c", "raise SystemExit(3)"]
+    assert list(spread(subprocess.call, [(command,)], 2)) == [(0, 3)]
+
+
+def test_a_killed_worker_is_noticed_even_when_a_process_that_it_forked_lives_on(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    assert list(spread(forks_and_dies, [(tmp_path / "pid",)], 2)) == [(0, LOST)]
+    assert time.monotonic() - begun < 30
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_worker_shares_the_libraries_it_needs_with_the_others() -> None:

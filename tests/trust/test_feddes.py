@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
@@ -177,11 +179,49 @@ def test_validation_rows_without_inputs_teach_the_rest() -> None:
 def test_of_very_many_inputs_some_are_learned_from(monkeypatch) -> None:
     monkeypatch.setattr(posterior, "ROWS", 200)
     _, y, X = dim_pool(600)
-    some, same, other = (ByInput.fit([(X, y)], 2, seed) for seed in (0, 0, 1))
+    parts = [(X[:450], y[:450]), (X[450:], y[450:])]
+    some, same, other = (ByInput.fit(parts, 2, seed) for seed in (0, 0, 1))
     assert len(some.smooth.landmarks) == 200
     np.testing.assert_array_equal(some(X), same(X))
     assert (some(X) != other(X)).any()
     assert (some(X).argmax(axis=1) == y).mean() > 0.85
+
+
+def test_inputs_without_numbers_are_looked_at_through_the_models_only() -> None:
+    logits, y, X = dim_pool(60)
+    texts = np.array([f"patient {row}" for row in range(60)], dtype=object)
+    nameless = pd.DataFrame({"name": texts})
+    for inputs in (texts, nameless, scipy.sparse.csr_matrix(X)):
+        with pytest.warns(UserWarning, match="the inputs are left out: X "):
+            learner = FedDES().fit_outputs(logits, y, inputs)
+        same = FedDES(features="decision").fit_outputs(logits, y, inputs)
+        np.testing.assert_array_equal(learner.trust_outputs(logits, inputs), same.trust_outputs(logits))
+    none = FedDES().fit_outputs(logits, y, X[:, :0])
+    np.testing.assert_array_equal(none.trust_outputs(logits, X[:, :0]), same.trust_outputs(logits))
+
+
+def test_a_column_of_names_or_dates_is_left_out_of_the_inputs() -> None:
+    logits, y, X = dim_pool(300)
+    plain = pd.DataFrame(X, columns=list("abcd"))
+    full = plain.assign(name=[f"patient {row}" for row in range(300)], day=pd.date_range("2020-01-01", periods=300))
+    kept = plain.assign(ward=np.where(X[:, 1] > 0, "north", "south"))
+    expected, found, with_ward = (
+        FedDES().fit_outputs(logits, y, frame).trust_outputs(logits, frame) for frame in (plain, full, kept)
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert (with_ward != expected).any()
+
+
+def test_one_impossible_value_does_not_silence_the_models() -> None:
+    logits, y, X = dim_pool(200)
+    learner = FedDES().fit_outputs(logits, y, X)
+    asked = X[:5].astype(np.float64)
+    asked[0, 0] = 1e200
+    trust = learner.trust_outputs(logits[:5], asked)
+    assert np.isfinite(trust).all()
+    np.testing.assert_array_equal(trust[1:], learner.trust_outputs(logits[:5], X[:5].astype(np.float64))[1:])
+    by_answer = learner.predict_proba_outputs(logits[:5], asked)[0]
+    assert by_answer.max() < 0.99
 
 
 def test_validation_rows_are_learned_from() -> None:

@@ -3,9 +3,9 @@
 Torch is imported when a model first needs it: a process that only leads others, or lists models, does without.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from peerwise.lazy import lazy
 from peerwise.models.export import export
 from peerwise.models.folds import OutOfFold, out_of_fold
 from peerwise.models.member import Member
@@ -18,8 +18,6 @@ from peerwise.models.zoo import ZOO, find_recipe
 if TYPE_CHECKING:
     from peerwise.models.training import Training, train
     from peerwise.models.weights import load_weights, save_weights
-
-WITH_TORCH = {"Training": "training", "train": "training", "load_weights": "weights", "save_weights": "weights"}
 
 __all__ = [
     "ZOO",
@@ -39,8 +37,8 @@ __all__ = [
     "wrap",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{WITH_TORCH[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {"Training": "training", "train": "training", "load_weights": "weights", "save_weights": "weights"},
+    )

@@ -25,7 +25,7 @@ class Adam:
         self._squares = [torch.zeros_like(parameter) for parameter in self._parameters]
         self._steps = [torch.zeros((), device=parameter.device) for parameter in self._parameters]
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
+    def zero_grad(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None
 

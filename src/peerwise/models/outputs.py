@@ -13,7 +13,7 @@ from peerwise.errors import BadOutputs
 
 FLOOR = 1e-7
 VALUES_AT_ONCE = 2**19
-IMAGES = 4  # rows, channels, height, width
+IMAGE_DIMENSIONS = 4  # rows, channels, height, width
 
 Floats = NDArray[np.floating[Any]]
 
@@ -75,7 +75,7 @@ def slices(X: Any) -> Iterator[slice]:
     first = X[:1]
     parts = (first.static, first.series) if isinstance(first, Sequences) else (first,)
     values = sum(int(np.prod(np.shape(part))) for part in parts)
-    if len(np.shape(first)) == IMAGES:
+    if len(np.shape(first)) == IMAGE_DIMENSIONS:
         values *= 4  # convolutions make many times as many
     step = max(1, VALUES_AT_ONCE // max(1, values))
     for start in range(0, len(X), step):

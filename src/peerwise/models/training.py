@@ -135,7 +135,7 @@ def _plain_step(
     net: nn.Module, optimizer: torch.optim.Optimizer | Adam, loss: Loss, extra_loss: Loss | None
 ) -> Callable[[Batch], float]:
     def step(batch: Batch) -> float:
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         value = loss(net, batch)
         if extra_loss is not None:
             value = value + extra_loss(net, batch)

@@ -14,13 +14,16 @@ from peerwise.data.rows import Sequences
 from peerwise.errors import DataError
 from peerwise.space.outputs import Array, flat
 
+MOST_CATEGORIES = 50
+FARTHEST = 1e6  # standard deviations from the mean: what lies beyond would be infinite once it is squared
+
 
 @dataclass(frozen=True)
 class InputFeatures:
     """How the inputs of one site become a matrix.
 
     For data frames, ``columns`` are their names (found again by name) and ``categories`` the values of those that hold
-    no numbers.
+    no numbers; of these, columns with more than 50 different values (names, dates, free text) are left out.
     """
 
     mean: NDArray[np.float64]
@@ -34,11 +37,19 @@ class InputFeatures:
         categories: dict[str, list[str]] = {}
         if isinstance(X, pd.DataFrame):
             X = X.infer_objects()
-            columns = [str(name) for name in X.columns]
-            for place, name in enumerate(columns):
+            for place, name in enumerate(map(str, X.columns)):
                 column = X.iloc[:, place]
                 if not pd.api.types.is_numeric_dtype(column):
-                    categories[name] = sorted(column.dropna().astype(str).unique().tolist())
+                    found = column.dropna().astype(str).unique().tolist()
+                    if len(found) > MOST_CATEGORIES:
+                        continue
+                    categories[name] = sorted(found)
+                columns.append(name)
+            if not columns:
+                raise DataError(
+                    f"X has no column of numbers, or of at most {MOST_CATEGORIES} different values: expected one. "
+                    f"Use features='decision'."
+                )
         matrix = _matrix(X, columns, categories)
         counts = np.maximum(np.isfinite(matrix).sum(axis=0), 1)
         mean = np.nansum(matrix, axis=0) / counts
@@ -52,7 +63,8 @@ class InputFeatures:
                 f"X has {matrix.shape[1]} input values a row: expected {len(self.mean)}, as in fit. "
                 f"Pass the same columns in the same order."
             )
-        return np.nan_to_num((matrix - self.mean) / self.scale, nan=0.0).astype(np.float32)
+        standard = np.nan_to_num((matrix - self.mean) / self.scale, nan=0.0)
+        return np.clip(standard, -FARTHEST, FARTHEST).astype(np.float32)
 
     def to_tree(self) -> dict[str, Any]:
         return {"mean": self.mean, "scale": self.scale, "columns": self.columns, "categories": self.categories}

@@ -1,8 +1,8 @@
 """Trust learners: whom to believe, for every single row. Those that need torch are imported when they are used."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from peerwise.lazy import lazy
 from peerwise.trust.base import Decision, Labelled, TrustLearner
 from peerwise.trust.bundle import learner_from_tree, learner_to_tree
 from peerwise.trust.competence import CompetenceLearner, NeighbourhoodAccuracy
@@ -13,8 +13,6 @@ from peerwise.trust.simple import BestSingle, OwnOnly, PriorAdapted, UniformAver
 if TYPE_CHECKING:
     from peerwise.trust.decision_mlp import DecisionMLP
     from peerwise.trust.feddes_paper import FedDESPaper
-
-WITH_TORCH = {"DecisionMLP": "decision_mlp", "FedDESPaper": "feddes_paper"}
 
 __all__ = [
     "BestSingle",
@@ -34,8 +32,8 @@ __all__ = [
     "learner_to_tree",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{WITH_TORCH[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {"DecisionMLP": "decision_mlp", "FedDESPaper": "feddes_paper"},
+    )

@@ -299,7 +299,7 @@ def encode(labels: NDArray[Any], classes: NDArray[Any], what: str) -> NDArray[np
     return codes
 
 
-def some_rows(X: Any, rows: slice) -> Any:
+def some_rows(X: Any, rows: slice | NDArray[np.int64]) -> Any:
     """Some rows of an array, a data frame or `Sequences`, by position."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 

@@ -15,12 +15,10 @@ from peerwise.space.outputs import Array, flat
 from peerwise.trust.base import Decision, Labelled
 from peerwise.trust.competence import THRESHOLD, CompetenceLearner
 from peerwise.trust.kernel import Floats, Smooth
-from peerwise.trust.posterior import ByInput, Linear, as_probabilities
+from peerwise.trust.posterior import TINY, ByInput, Linear, as_probabilities
 
 if TYPE_CHECKING:
     from peerwise.trust.feddes_paper import FedDESPaper
-
-TINY = 1e-6
 
 
 class FedDES(CompetenceLearner):
@@ -37,9 +35,10 @@ class FedDES(CompetenceLearner):
 
     and q is estimated twice more: by logistic regression over phi, and by kernel ridge regression over the inputs
     themselves, which know what the models have missed (``features="decision"``, or fitting on outputs without X,
-    leaves that out). These estimates of q and the competence have equal parts in the trust: that of a q is shared class
-    by class among the models that say c, in proportion to their competence s; that of the competence among all models.
-    Votes are hard but for a rest of 1 / (n + 1) that n rows cannot rule out (spread over all C classes), so that
+    leaves that out; so do inputs that hold no numbers). Of the trust, each estimate of q has one part and the
+    competence has one. The mean of all q, class by class, is shared among the models that say c in proportion to
+    their s; the competence's part among all models in proportion to s. Votes are hard but for a rest of 1 / (n + 1)
+    that n rows cannot rule out (spread over all C classes), so that
 
         p(c) = n / (n + 1) * sum of the trust in the models that say c + 1 / (n + 1) / C
 
@@ -47,7 +46,8 @@ class FedDES(CompetenceLearner):
     its part (without any, all models). ``fallback`` marks rows where no model has s > 0.5.
 
     ``balance`` divides the trust in a model by the frequency of what it says to that power: 0 is best for accuracy, 1
-    for balanced accuracy, and the default is the least at which both gained in every setting it was chosen on.
+    for balanced accuracy, and the default is the least at which both gained in every setting it was chosen on. A class
+    that the site has never seen counts as a frequent one.
 
     Validation rows are learned from like all others: nothing here has to be stopped. ``k`` neighbours of every class
     are shown by `explain` (row numbers from len(y) on are validation rows). ``random_state`` draws the landmarks of

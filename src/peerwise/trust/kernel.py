@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,18 @@ STRENGTHS = (0.1, 0.3, 1.0)  # of the ridge
 LANDMARKS = 1000
 BLOCK = 4096  # rows at a time, to bound memory
 JITTER = 1e-6
+
+
+class Places(NamedTuple):
+    """Rows to measure distances to, in double precision, and their squared lengths: made once, asked often."""
+
+    rows: Floats
+    squared: Floats
+
+    @classmethod
+    def of(cls, features: NDArray[np.floating[Any]]) -> Places:
+        rows = features.astype(np.float64)
+        return cls(rows, (rows * rows).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -43,20 +56,25 @@ class Smooth:
         chosen = features[spread_rows(y, LANDMARKS, seed)]
         scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-3)
         tried = [
-            found for width in WIDTHS for found in _solutions(features, targets - mean, chosen, width * scale, judged)
+            found
+            for width in WIDTHS
+            for found in _solutions(features, targets - mean, Places.of(chosen), width * scale, judged)
         ]
         _, gamma, coefficients = min(tried, key=lambda found: found[0])
         return cls(chosen, gamma, coefficients, mean)
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
         parts = [
-            similarity(features[block], self.landmarks, self.gamma) @ self.coefficients
-            for block in _blocks(len(features))
+            similarity(features[block], self._places, self.gamma) @ self.coefficients for block in blocks(len(features))
         ]
         return np.concatenate([np.empty((0, len(self.mean))), *parts]) + self.mean
 
+    @cached_property
+    def _places(self) -> Places:
+        return Places.of(self.landmarks)
+
     def to_tree(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> Smooth:
@@ -66,9 +84,9 @@ class Smooth:
         return found
 
 
-def similarity(rows: NDArray[np.float32], landmarks: NDArray[np.float32], gamma: float) -> Floats:
-    a, b = rows.astype(np.float64), landmarks.astype(np.float64)
-    squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T
+def similarity(features: NDArray[np.floating[Any]], places: Places, gamma: float) -> Floats:
+    here = Places.of(features)
+    squared = here.squared[:, None] + places.squared - 2 * here.rows @ places.rows.T
     return np.asarray(np.exp(-gamma * np.maximum(squared, 0)))
 
 
@@ -85,7 +103,7 @@ def spread_rows(y: NDArray[np.int64], most: int, seed: int) -> NDArray[np.int64]
 
 
 def _solutions(
-    features: NDArray[np.float32], targets: Floats, landmarks: NDArray[np.float32], gamma: float, judged: int
+    features: NDArray[np.float32], targets: Floats, landmarks: Places, gamma: float, judged: int
 ) -> Iterator[tuple[float, float, Floats]]:
     """(leave-one-out error, gamma, coefficients) for every strength.
 
@@ -94,9 +112,10 @@ def _solutions(
     division: fit = P (P'T / (w + strength)) and leverage h_i = sum_j P_ij^2 / (w_j + strength). A row left out then
     errs by (T_i - fit_i) / (1 - h_i).
     """
-    root = cholesky(similarity(landmarks, landmarks, gamma) + JITTER * np.eye(len(landmarks)))
-    gram, moved = np.zeros_like(root), np.zeros((len(landmarks), targets.shape[1]))
-    for block in _blocks(len(features)):
+    among = similarity(landmarks.rows, landmarks, gamma)
+    root = cholesky(among + JITTER * np.eye(len(among)))
+    gram, moved = np.zeros_like(root), np.zeros((len(among), targets.shape[1]))
+    for block in blocks(len(features)):
         near = similarity(features[block], landmarks, gamma)
         gram += near.T @ near
         moved += near.T @ targets[block]
@@ -105,7 +124,7 @@ def _solutions(
     basis = solve_triangular(root, vectors)
     values, moved = np.maximum(values, 0), basis.T @ moved
     errors = dict.fromkeys(STRENGTHS, 0.0)
-    for block in _blocks(len(features)):
+    for block in blocks(len(features)):
         projected = similarity(features[block], landmarks, gamma) @ basis
         for strength in STRENGTHS:
             fit = projected @ (moved[:, :judged] / (values + strength)[:, None])
@@ -115,5 +134,5 @@ def _solutions(
         yield errors[strength], gamma, basis @ (moved / (values + strength)[:, None])
 
 
-def _blocks(rows: int) -> Iterator[slice]:
+def blocks(rows: int) -> Iterator[slice]:
     return (slice(start, start + BLOCK) for start in range(0, rows, BLOCK))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from peerwise.errors import ParcelError
-from peerwise.models.outputs import softmax
+from peerwise.errors import DataError, ParcelError
+from peerwise.models.outputs import count_rows, softmax
 from peerwise.space import InputFeatures
-from peerwise.trust.kernel import Floats, Smooth
+from peerwise.trust.base import some_rows
+from peerwise.trust.kernel import Floats, Smooth, blocks
 
 TINY = 1e-6
 ROWS = 10_000  # of inputs, which can be wide, are learned from at most
+Part = tuple[Any, NDArray[np.int64]]  # inputs and labels
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,24 @@ class ByInput:
     smooth: Smooth
 
     @classmethod
-    def fit(cls, parts: Sequence[tuple[Any, NDArray[np.int64]]], classes: int, seed: int) -> ByInput:
-        """Learn from (X, y) pairs; the first says how to standardise."""
-        features = InputFeatures.fit(parts[0][0])
-        matrix, y = np.concatenate([features.transform(X) for X, _ in parts]), np.concatenate([y for _, y in parts])
-        if len(y) > ROWS:
-            kept = np.sort(np.random.default_rng(seed).permutation(len(y))[:ROWS])
-            matrix, y = matrix[kept], y[kept]
+    def fit(cls, parts: Sequence[Part], classes: int, seed: int) -> ByInput | None:
+        """Learn from parts, of which the first says how to standardise. Inputs that hold no numbers, such as texts, can
+        only be looked at through the models."""
+        drawn = _drawn(parts, seed)
+        try:
+            features = InputFeatures.fit(drawn[0][0])
+        except DataError as error:
+            warnings.warn(f"the inputs are left out: {error}", stacklevel=2)
+            return None
+        if not len(features.mean):
+            return None
+        matrix, y = np.concatenate([features.transform(X) for X, _ in drawn]), np.concatenate([y for _, y in drawn])
         return cls(features, Smooth.fit(matrix, np.eye(classes, dtype=np.float32)[y], y, classes, seed))
 
     def __call__(self, X: Any) -> Floats:
-        return as_probabilities(self.smooth(self.features.transform(X)), self.smooth.mean)
+        parts = [self.smooth(self.features.transform(some_rows(X, block))) for block in blocks(count_rows(X))]
+        found = np.concatenate([np.empty((0, len(self.smooth.mean))), *parts])
+        return as_probabilities(found, self.smooth.mean)
 
     def to_tree(self) -> dict[str, Any]:
         return {"features": self.features.to_tree(), "smooth": self.smooth.to_tree()}
@@ -85,6 +95,17 @@ class ByInput:
         if found.smooth.landmarks.shape[1] != len(found.features.mean):
             raise ParcelError("the saved inputs do not fit their kernel: it was changed or cut short.")
         return found
+
+
+def _drawn(parts: Sequence[Part], seed: int) -> Sequence[Part]:
+    """Not more than `ROWS` rows of all parts together, drawn before they are turned into numbers, which takes room."""
+    ends = np.cumsum([len(y) for _, y in parts])
+    if ends[-1] <= ROWS:
+        return parts
+    kept = np.zeros(ends[-1], dtype=bool)
+    kept[np.random.default_rng(seed).permutation(ends[-1])[:ROWS]] = True
+    chosen = [np.flatnonzero(part) for part in np.split(kept, ends[:-1])]
+    return [(some_rows(X, rows), y[rows]) for (X, y), rows in zip(parts, chosen, strict=True)]
 
 
 def as_probabilities(estimates: Floats, frequencies: Floats) -> Floats:

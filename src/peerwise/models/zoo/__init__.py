@@ -10,12 +10,12 @@ from peerwise.data.rows import Kind
 from peerwise.errors import ConfigError, choices
 from peerwise.models.recipe import Fitted, Recipe
 
-TABLES = {
+WITHOUT_EPOCHS = {
     "logistic": "logistic regression, L2, classes weighted",
     "forest": "random forest, 100 trees, leaves of 10 rows or more, classes weighted",
     "boosting": "histogram gradient boosting, 100 rounds, classes not weighted",
-    "mlp": "perceptron with 128 and 64 hidden units",
 }
+TABLES = {"mlp": "perceptron with 128 and 64 hidden units"}
 IMAGES = {
     "small_cnn": "two 5x5 convolutions and 512 units: the small CNN of the FedDES experiments",
     "lenet": "LeNet-5 with ReLU and max-pooling",
@@ -33,7 +33,6 @@ SEQUENCES = {
     "cnn1d": "one convolution of 32 filters and 32 units",
     "lstm": "one LSTM layer of 64 units",
 }
-NOT_BY_EPOCHS = {"logistic", "forest", "boosting"}
 
 
 def find_recipe(name: str) -> Recipe:
@@ -49,14 +48,15 @@ def _fit(file: str, name: str, *rows: Any, **settings: Any) -> Fitted:
     return fitted
 
 
-def _recipes(kind: Kind, file: str, described: dict[str, str]) -> dict[str, Recipe]:
+def _recipes(kind: Kind, file: str, described: dict[str, str], *, by_epochs: bool = True) -> dict[str, Recipe]:
     return {
-        name: Recipe(name, kind, description, partial(_fit, file, name), by_epochs=name not in NOT_BY_EPOCHS)
+        name: Recipe(name, kind, description, partial(_fit, file, name), by_epochs)
         for name, description in described.items()
     }
 
 
 ZOO: dict[str, Recipe] = {
+    **_recipes("table", "tables", WITHOUT_EPOCHS, by_epochs=False),
     **_recipes("table", "tables", TABLES),
     **_recipes("image", "images", IMAGES),
     **_recipes("sequence", "sequences", SEQUENCES),
