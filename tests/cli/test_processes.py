@@ -51,3 +51,16 @@ def test_ctrl_c_exits_with_130_and_the_folder_goes_on(tmp_path: Path) -> None:
     done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(pd.read_parquet(tmp_path / "run" / "results.parquet")) == 6
+
+
+def test_ctrl_c_is_answered_while_the_libraries_are_still_loading(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "peerwise", "simulate", *TINY]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stderr is not None
+        assert any("peerwise.data.rows" in line for line in process.stderr)  # reads up to there
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped. Run the same command again" in rest
+    assert "Traceback" not in rest
+    assert list(tmp_path.iterdir()) == []

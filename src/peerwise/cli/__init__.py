@@ -14,8 +14,25 @@ EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong ar
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every expected failure is one sentence on standard error and exit code 2."""
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return code
+    except PeerwiseError as error:
+        _say(f"peerwise: {error}")
+        return 2
+    except KeyboardInterrupt:
+        _say("\nstopped. Run the same command again to go on where it stopped.")
+        return 130
+    except BrokenPipeError:
+        # The reader went away (as `head` does); what is left of the output has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(argv: Sequence[str]) -> int:
+    # Imported here, because it takes seconds in which Ctrl-C should be answered as well.
     from peerwise.cli import demo, list_things, simulate
-    from peerwise.cli.output import messages_console
 
     parser = argparse.ArgumentParser(
         prog="peerwise",
@@ -26,24 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb in (simulate, list_things, demo):
         verb.add_to(verbs)
-    if not (sys.argv[1:] if argv is None else argv):
+    if not argv:
         parser.print_help(sys.stderr)
         return 2
     arguments = parser.parse_args(argv)
-    try:
-        code = int(arguments.run(arguments))
-        sys.stdout.flush()
-        return code
-    except PeerwiseError as error:
-        messages_console().print(f"peerwise: {error}", markup=False, soft_wrap=True)
-        return 2
-    except KeyboardInterrupt:
-        messages_console().print("\nstopped. Run the same command again to go on where it stopped.")
-        return 130
-    except BrokenPipeError:
-        # The reader went away (as `head` does); what is left of the output has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return int(arguments.run(arguments))
+
+
+def _say(message: str) -> None:
+    from peerwise.cli.output import messages_console
+
+    messages_console().print(message, markup=False, soft_wrap=True)
 
 
 def _version() -> str:
