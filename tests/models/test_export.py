@@ -129,6 +129,23 @@ def test_a_data_frame_with_text_columns_travels_with_its_names():
         wrap(data).predict_proba(frame[["age", "sex"]])
 
 
+def test_a_data_frame_of_numbers_travels_whatever_its_columns_are_called():
+    rows = wine()
+    frame = pd.DataFrame(rows.X, columns=[f"{place} of wine (%)" for place in range(rows.X.shape[1])])
+    by_name = ColumnTransformer([("some", StandardScaler(), [frame.columns[3], frame.columns[1]])])
+    for model in (
+        RandomForestClassifier(20, random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(by_name, LogisticRegression()),
+    ):
+        data = export(model.fit(frame, rows.y), frame)
+        _agrees(data, model, frame)
+        backwards = OnnxModel(data).predict_proba(frame[frame.columns[::-1]])
+        np.testing.assert_allclose(backwards, model.predict_proba(frame), atol=1e-5)
+        with pytest.raises(ModelError, match="3 of wine"):
+            OnnxModel(data).predict_proba(frame.drop(columns=frame.columns[3]))
+
+
 def test_integer_and_boolean_labels_come_back_as_they_were():
     rows = wine()
     for labels in (rows.y + 5, rows.y == 1):

@@ -40,10 +40,21 @@ def test_neighbours_are_train_rows_with_their_labels_and_weights(learner):
     weights = [case.weight for case in told.neighbours]
     assert weights == sorted(weights, reverse=True)
     assert any(case.row == 3 and case.distance == 0 for case in told.neighbours)
-    for say in told.models:
-        column = learner.model_names_.index(say.name)
-        assert say.right_nearby == sum(learner.space_.correct[case.row, column] for case in told.neighbours[:7])
-        assert say.of_nearby == 7
+
+
+def test_only_near_cases_count_as_near(learner):
+    sizes = set()
+    for row in (3, 77, 83, 133):
+        told = learner.explain(X[row])
+        nearby = [case for case in told.neighbours[:7] if case.weight >= 0.005]
+        for say in told.models:
+            column = learner.model_names_.index(say.name)
+            assert say.right_nearby == sum(learner.space_.correct[case.row, column] for case in nearby)
+            assert say.of_nearby == len(nearby) > 0
+        assert str(told).count("row ") == len(nearby)
+        assert "0.00" not in str(told).partition("nearest known cases")[2]
+        sizes.add(len(nearby))
+    assert len(sizes) > 1
 
 
 def test_each_model_says_what_it_answers_and_own_models_are_marked(learner):

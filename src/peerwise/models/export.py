@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ TOLERANCE = 1e-5
 def export(model: Any, example: Any, *, classes: Sequence[Any] | None = None, features: Sequence[str] = ()) -> bytes:
     """``model`` (or a `Member`) as an ONNX file with one output "logits" and its class names in the metadata.
 
-    ``example``: some rows as the model takes them, an array, a DataFrame or Sequences. A DataFrame gives a file with
-    one input a column. The file is run on these rows and refused if its answers differ by more than 1e-5, so give
+    ``example``: some rows as the model takes them, an array, a DataFrame or Sequences. A DataFrame of numbers gives a
+    file with one input, any other, or a pipeline that picks columns by name, one input a column; both find their
+    columns by name. The file is run on these rows and refused if its answers differ by more than 1e-5, so give
     enough of them. A ``transform`` given to `wrap` is not part of the file: apply it there too.
     """
     member = wrap(model, classes=classes)
@@ -45,7 +47,6 @@ def export(model: Any, example: Any, *, classes: Sequence[Any] | None = None, fe
 def _written(member: Member, example: Any, features: tuple[str, ...]) -> tuple[bytes, Any]:
     """The file, and the example as the file takes it."""
     from peerwise.models.onnx_graph import finished, probabilities_to_logits
-    from peerwise.models.sklearn_onnx import sklearn_graph
 
     options: dict[str, Any] = {"classes": member.classes, "features": features}
     if isinstance(member, TorchMember):
@@ -57,13 +58,22 @@ def _written(member: Member, example: Any, features: tuple[str, ...]) -> tuple[b
         return finished(onnx.load_from_string(data), **options), member.inputs(example)
     if isinstance(member, EstimatorMember):
         inputs = member.inputs(example)
-        graph = sklearn_graph(member.model, input_types(inputs))
+        graph = _estimator_graph(member.model, inputs)
         width = len(member.classes)
         return finished(probabilities_to_logits(graph, range(width), width), **options), inputs
     raise ModelError(
         f"{member.name!r} is a {type(member.model).__name__}, which has no ONNX form. Export a sklearn pipeline, "
         "an XGBClassifier or LGBMClassifier or a torch module, or keep this model at its own site."
     )
+
+
+def _estimator_graph(model: Any, inputs: Any) -> Any:
+    from peerwise.models.sklearn_onnx import sklearn_graph
+
+    if hasattr(inputs, "columns") and all(_is_number(dtype) for dtype in inputs.dtypes):
+        with suppress(ModelError):  # it picks columns by name
+            return sklearn_graph(model, input_types(inputs.to_numpy()))
+    return sklearn_graph(model, input_types(inputs))
 
 
 def _torch_file(member: TorchMember, example: Any, options: dict[str, Any]) -> tuple[bytes, Any]:
@@ -88,10 +98,10 @@ def input_types(example: Any) -> list[tuple[str, Any]]:
         values: NDArray[Any] = np.asarray(example)
         return [("x", FloatTensorType([None, *values.shape[1:]]))]
     return [
-        (str(column), FloatTensorType([None, 1]) if _is_number(example[column]) else StringTensorType([None, 1]))
-        for column in example.columns
+        (str(column), FloatTensorType([None, 1]) if _is_number(dtype) else StringTensorType([None, 1]))
+        for column, dtype in example.dtypes.items()
     ]
 
 
-def _is_number(column: Any) -> bool:
-    return bool(getattr(column.dtype, "kind", "O") in "fiub")
+def _is_number(dtype: Any) -> bool:
+    return bool(getattr(dtype, "kind", "O") in "fiub")

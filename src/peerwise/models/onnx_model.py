@@ -112,7 +112,7 @@ class OnnxModel:
         if isinstance(X, Sequences):
             given: dict[str, Any] = {"static": X.static, "series": X.series}
         elif len(self._inputs) == 1:
-            given = {next(iter(self._inputs)): X}
+            given = {next(iter(self._inputs)): self._in_order(X)}
         elif hasattr(X, "columns"):
             given = {str(column): X[[column]] for column in X.columns}
         else:
@@ -124,6 +124,16 @@ class OnnxModel:
                 "Pass a DataFrame with these columns, or Sequences for 'static' and 'series'."
             )
         return {name: np.asarray(given[name]).astype(_TYPES[kind], copy=False) for name, kind in self._inputs.items()}
+
+    def _in_order(self, X: Any) -> Any:
+        """A data frame's columns as the file wants them, by name; whatever has no such names, as it is."""
+        if not hasattr(X, "columns") or not self.features:
+            return X
+        columns = {str(column): place for place, column in enumerate(X.columns)}
+        absent = [name for name in self.features if name not in columns]
+        if absent:
+            raise ModelError(f"{self.name!r} needs the columns {list(self.features)}, and X lacks {absent}.")
+        return X.iloc[:, [columns[name] for name in self.features]]
 
 
 def _again(data: bytes, name: str) -> OnnxModel:

@@ -25,7 +25,7 @@ def sklearn_graph(model: Any, inputs: list[tuple[str, Any]]) -> ModelProto:
         _register_boosters()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return convert_sklearn(
+            graph = convert_sklearn(
                 model,
                 name="model",
                 initial_types=inputs,
@@ -37,11 +37,22 @@ def sklearn_graph(model: Any, inputs: list[tuple[str, Any]]) -> ModelProto:
                     MinMaxScaler: _convert_scaler,
                 },
             )
+        return _with_input_names(graph, [name for name, _ in inputs])
     except Exception as error:
         raise ModelError(
             f"{type(model).__name__} cannot be written as ONNX: {first_line(error)}. Every step needs a converter in "
             "skl2onnx or onnxmltools; replace the step, or keep the model at this site with wrap()."
         ) from error
+
+
+def _with_input_names(model: ModelProto, names: list[str]) -> ModelProto:
+    """Inputs under the names of their columns again: skl2onnx writes "mean radius" as "mean_radius"."""
+    renamed = {given.name: name for given, name in zip(model.graph.input, names, strict=True)}
+    for given in model.graph.input:
+        given.name = renamed[given.name]
+    for node in model.graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+    return model
 
 
 def _register_boosters() -> None:

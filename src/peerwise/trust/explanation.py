@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 NEARBY = 7  # the heaviest neighbours, on which a reader is told how often each model was right
+LEAST = 0.005  # the weight of a neighbour that counts as near
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class Explanation:
         if len(self.models) > SHOWN:
             lines.append(f"... and {len(self.models) - SHOWN} more models")
         lines.append("")
-        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in self.neighbours[:NEARBY])
+        near = self.neighbours[: self.models[0].of_nearby]
+        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in near)
         lines.append(f"nearest known cases (label, weight): {cases}")
         lines.append("competence is learned from all known cases; right nearby counts only the nearest ones")
         return "\n".join(lines)
@@ -91,7 +93,8 @@ def explain_row(
     index, weight, distance = near.index[0], near.weight[0], near.distance[0]
     there = np.flatnonzero(index >= 0)
     there = there[np.argsort(-weight[there], kind="stable")]
-    right = learner.space_.correct[index[there[:NEARBY]]].sum(axis=0)
+    nearby = there[:NEARBY][weight[there[:NEARBY]] >= LEAST]
+    right = learner.space_.correct[index[nearby]].sum(axis=0)
     votes = learner.space_.project(logits[None])[0]
     competence = decision.competence[0] if decision.competence is not None else decision.trust[0]
     says = [
@@ -103,7 +106,7 @@ def explain_row(
             competence=float(competence[m]),
             trust=float(decision.trust[0, m]),
             right_nearby=int(right[m]),
-            of_nearby=len(there[:NEARBY]),
+            of_nearby=len(nearby),
         )
         for m, name in enumerate(learner.model_names_)
     ]
