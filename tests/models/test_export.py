@@ -1,7 +1,6 @@
 """Models travel: the file of a user's model gives the user's answers, or there is no file."""
 
 import copy
-import pickle
 
 import numpy as np
 import onnx
@@ -65,8 +64,9 @@ CLASSIFIERS = [
 ]
 
 
-def _agrees(data, model, X):
-    np.testing.assert_allclose(wrap(data).predict_proba(X), model.predict_proba(X), atol=1e-5)
+def difference(data, model, X):
+    """The largest between the answers of the file and of the model."""
+    return np.abs(wrap(data).predict_proba(X) - model.predict_proba(X)).max()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -87,7 +87,7 @@ def test_random_pipelines_give_the_same_answers_after_export(scaler, classifier,
     assume(scaler is not _projection or classifier in (LogisticRegression, GaussianNB))
     model = make_pipeline(SimpleImputer(strategy="median"), scaler(), classifier()).fit(X[keep], labels[keep])
     data = export(model, X)
-    _agrees(data, model, X)
+    assert difference(data, model, X) <= 1e-5
     assert wrap(data).classes == tuple(model.classes_)
 
 
@@ -102,7 +102,7 @@ def test_boosted_trees_do_not_flip_in_float32(gaps):
         lightgbm.LGBMClassifier(n_estimators=40, verbose=-1),
         make_pipeline(SimpleImputer(keep_empty_features=True), xgboost.XGBClassifier(n_estimators=10)),
     ):
-        _agrees(export(model.fit(X[::2], rows.y[::2]), X), model, X)
+        assert difference(export(model.fit(X[::2], rows.y[::2]), X), model, X) <= 1e-5
 
 
 @given(st.floats(-1e30, 1e30))
@@ -122,8 +122,8 @@ def test_a_data_frame_with_text_columns_travels_with_its_names():
     )
     model = make_pipeline(columns, LogisticRegression()).fit(frame, labels)
     data = export(model, frame)
-    _agrees(data, model, frame)
-    _agrees(data, model, frame[["sex", "beats", "age"]][::-1][["age", "sex", "beats"]])
+    assert difference(data, model, frame) <= 1e-5
+    assert difference(data, model, frame[["sex", "beats", "age"]][::-1][["age", "sex", "beats"]]) <= 1e-5
     assert OnnxModel(data).features == ("age", "sex", "beats")
     with pytest.raises(ModelError, match=r"missing: \['beats'\]"):
         wrap(data).predict_proba(frame[["age", "sex"]])
@@ -139,7 +139,7 @@ def test_a_data_frame_of_numbers_travels_whatever_its_columns_are_called():
         make_pipeline(by_name, LogisticRegression()),
     ):
         data = export(model.fit(frame, rows.y), frame)
-        _agrees(data, model, frame)
+        assert difference(data, model, frame) <= 1e-5
         backwards = OnnxModel(data).predict_proba(frame[frame.columns[::-1]])
         np.testing.assert_allclose(backwards, model.predict_proba(frame), atol=1e-5)
         with pytest.raises(ModelError, match="3 of wine"):
@@ -218,14 +218,14 @@ def test_the_wrong_shape_is_refused_with_both_shapes():
         OnnxModel(data).predict_proba(rows.X[:, :5])
 
 
-def test_onnx_models_can_be_copied_and_sent_to_workers():
+def test_onnx_models_can_be_copied():
     rows = wine()
     model = OnnxModel(
         export(make_pipeline(StandardScaler(), LogisticRegression()).fit(rows.X, rows.y), rows.X), name="m"
     )
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
-        assert twin.name == "m"
-        np.testing.assert_array_equal(twin.predict_logits(rows.X), model.predict_logits(rows.X))
+    twin = copy.deepcopy(model)
+    assert twin.name == "m"
+    np.testing.assert_array_equal(twin.predict_logits(rows.X), model.predict_logits(rows.X))
 
 
 def test_many_rows_are_predicted_in_bounded_batches_with_the_same_answers():

@@ -13,10 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 
 from peerwise.errors import PeerwiseError, StorageError
+from peerwise.models import OnnxModel, export
 from peerwise.run.crew import LOST, spread
 
 MEGABYTE = 2**20
@@ -166,6 +170,13 @@ def test_a_task_that_cannot_be_sent_is_told_at_once() -> None:
     with pytest.raises(TypeError, match="lock"):
         list(spread(after, [(0.0, threading.Lock())], 2))
     assert time.monotonic() - begun < 2
+
+
+def test_an_onnx_model_travels_to_a_worker() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = OnnxModel(export(LogisticRegression(max_iter=500).fit(X, y), X), name="iris")
+    ((_, answers),) = spread(model.predict_proba, [(X,)], 2)
+    np.testing.assert_array_equal(answers, model.predict_proba(X))
 
 
 def test_workers_have_the_folder_and_environment_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

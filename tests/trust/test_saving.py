@@ -13,6 +13,7 @@ from trust_cases import LEARNERS, iris, iris_models, outputs
 from peerwise import FedDES, Pool, UniformAverage, wrap
 from peerwise.errors import ParcelError, PoolError
 from peerwise.parcels import Store
+from peerwise.space import InputFeatures
 from peerwise.trust import learner_from_tree, learner_to_tree
 
 X, Y = iris()
@@ -160,10 +161,12 @@ def test_a_missing_broken_or_foreign_folder_is_refused(tmp_path):
         FedDES.load(tmp_path / "other")
 
 
-def test_the_folder_holds_no_pickle_and_no_inputs(tmp_path):
-    FedDES(MODELS).fit(X, Y).save(tmp_path)
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            assert not data.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"))
-            assert X[:2].tobytes() not in data
+def test_the_folder_holds_no_pickle_and_inputs_only_where_they_are_learned_from(tmp_path):
+    for features in ("both", "decision"):
+        learner = FedDES(MODELS, features=features).fit(X, Y)
+        learner.save(tmp_path / features)
+        kept = InputFeatures.fit(X).transform(X)[:2].tobytes()  # as the kernel over the inputs has them
+        files = [path.read_bytes() for path in (tmp_path / features).rglob("*") if path.is_file()]
+        assert not any(data.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")) for data in files)
+        assert not any(X[:2].tobytes() in data for data in files)
+        assert any(kept in data for data in files) == (features == "both")

@@ -66,18 +66,15 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs, may_fail: Col
 
     def work() -> dict[str, Any]:
         started = time.perf_counter()
-        logits, failed = np.empty((len(X), len(files), classes), np.float32), {}
+        logits = np.empty((len(X), len(files), classes), np.float32)
+        failed: dict[str, str] = {}
         for place, (name, data) in enumerate(files.items()):
-            try:
+            if name in may_fail:
+                logits[:, place], why = _said_at_best(data, name, X, classes)
+                if why:
+                    failed[str(place)] = why
+            else:
                 logits[:, place] = _said(_runtime(data, name), X, classes)
-            except STOPS_A_RUN:
-                raise
-            except Exception as error:
-                if name not in may_fail:
-                    raise
-                logits[:, place] = alone = _said_alone(data, name, X, classes)
-                if np.isnan(alone).any():
-                    failed[str(place)] = reason(error)
         return {"logits": logits, "failed": failed, "seconds": time.perf_counter() - started}
 
     names = list(files)
@@ -120,17 +117,31 @@ def _said(model: OnnxModel, X: Inputs, classes: int) -> Array:
     return checked(said, len(X), classes, model.name).astype(np.float32)
 
 
-def _said_alone(data: bytes, name: str, X: Inputs, classes: int) -> Array:
-    found = np.full((len(X), classes), np.nan, np.float32)
+def _said_at_best(data: bytes, name: str, X: Inputs, classes: int) -> tuple[Array, str]:
+    """NaN on the rows that the model has no answer to, and why it has none."""
     try:
         model = _runtime(data, name)
-    except Exception:  # it was told before
-        return found
-    for row in range(len(X)):
-        try:
-            found[row] = _said(model, X[row : row + 1], classes)[0]
-        except STOPS_A_RUN:
-            raise
-        except Exception:
-            continue
-    return found
+    except STOPS_A_RUN:
+        raise
+    except Exception as error:
+        return _no_answer(len(X), classes), reason(error)
+    try:
+        return _said(model, X, classes), ""
+    except STOPS_A_RUN:
+        raise
+    except Exception as error:  # one row may have spoiled it for all, so each is asked again
+        found = np.concatenate([_said_alone(model, X[row : row + 1], classes) for row in range(len(X))])
+        return found, reason(error) if np.isnan(found).any() else ""
+
+
+def _said_alone(model: OnnxModel, row: Inputs, classes: int) -> Array:
+    try:
+        return _said(model, row, classes)
+    except STOPS_A_RUN:
+        raise
+    except Exception:  # what is wrong was said of all rows together
+        return _no_answer(1, classes)
+
+
+def _no_answer(rows: int, classes: int) -> Array:
+    return np.full((rows, classes), np.nan, np.float32)

@@ -162,7 +162,10 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     # ---- keeping -------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the bundle: settings, what was learned, and the pool's models as ONNX. No pickle."""
+        """Write the bundle: settings, what was learned, and the pool's models as ONNX. No pickle.
+
+        What was learned can hold rows of the site (see the learner): a bundle is for the site that made it.
+        """
         save_bundle(self, folder)
 
     @classmethod
