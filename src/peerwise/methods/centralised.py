@@ -19,6 +19,12 @@ class Centralised(Method):
 
     simulation_only = True
 
+    @classmethod
+    def by_rounds(cls) -> type[Method]:
+        from peerwise.methods.centralised_by_rounds import CentralisedByRounds
+
+        return CentralisedByRounds
+
     def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
         self.folds = folds
         self.epochs = epochs

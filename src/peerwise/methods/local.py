@@ -16,6 +16,12 @@ class Local(Method):
 
     needs_same_features = False
 
+    @classmethod
+    def by_rounds(cls) -> type[Method]:
+        from peerwise.methods.local_by_rounds import LocalByRounds
+
+        return LocalByRounds
+
     def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
         self.folds = folds
         self.epochs = epochs

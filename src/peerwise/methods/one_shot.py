@@ -37,6 +37,10 @@ class OneShot(Method):
         self.folds = folds
         self.epochs = epochs
 
+    @property
+    def called(self) -> str:
+        return type(self.learner).__name__
+
     def share(self, site: Site, round: int) -> Parcel:
         own = own_models(site, folds=self.folds, epochs=self.epochs)
         site.state["own"] = {"models": own.files, "held_out": own.held_out}

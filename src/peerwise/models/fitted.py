@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from peerwise.data.rows import Inputs, Rows, Sequences
+from peerwise.data.rows import Feature, Inputs, Rows, Sequences
 from peerwise.errors import ModelError
 from peerwise.models.onnx_graph import chain, finished, probabilities_to_logits, torch_graph
 from peerwise.models.outputs import FLOOR, slices
-from peerwise.models.recipe import Fitted
+from peerwise.models.recipe import Build, Fitted
 from peerwise.models.sklearn_onnx import sklearn_graph
 from peerwise.models.training import class_weights, cross_entropy, train
 
@@ -114,6 +115,25 @@ def fit_net(
         seed=seed,
     )
     return NetFitted(net, train_rows.X[:1], record.best_epoch, device)
+
+
+def fit_built(
+    build: Build,
+    train: Rows,
+    val: Rows | None,
+    *,
+    classes: int,
+    features: tuple[Feature, ...] = (),
+    seed: int,
+    device: str = "cpu",
+    max_epochs: int | None = None,
+    balanced: bool = False,
+) -> Fitted:
+    """`fit_net` for a net of the zoo."""
+    made = partial(build, train.X, features, classes)
+    return fit_net(
+        made, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs, balanced=balanced
+    )
 
 
 def stopping_score(net: nn.Module, rows: Rows, device: str, balanced: bool = False) -> Callable[[], float]:

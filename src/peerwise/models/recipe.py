@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.data.rows import Feature, Kind, Rows
+from peerwise.data.rows import Feature, Inputs, Kind, Rows
 from peerwise.models.outputs import softmax
 
 
@@ -42,6 +42,11 @@ class Fit(Protocol):
         device: str = "cpu",
         max_epochs: int | None = None,
     ) -> Fitted: ...
+
+
+class Build(Protocol):
+    def __call__(self, X: Inputs, features: tuple[Feature, ...], classes: int) -> Any:
+        """A net for rows like ``X`` (its statistics are taken from them), with torch's present random state."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ loss term passes ``extra_loss``; one that needs several nets, optimisers or grad
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +22,16 @@ from peerwise.models.adam import Adam
 
 Batch = tuple[Tensor, ...]
 Loss = Callable[[nn.Module, Batch], Tensor]
+
+
+class Optimizer(Protocol):
+    """What the loop needs of an optimiser, torch's or ours."""
+
+    param_groups: list[dict[str, Any]]
+
+    def zero_grad(self) -> None: ...
+
+    def step(self) -> Any: ...
 
 
 @dataclass
@@ -80,7 +91,7 @@ def train(
     extra_loss: Loss | None = None,
     update: Callable[[Batch], float] | None = None,
     validate: Callable[[], float] | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Optimizer | None = None,
     lr: float = 5e-4,
     epochs: int = 300,
     batch_size: int = 32,
@@ -89,16 +100,18 @@ def train(
     warmup: int = 0,
     halve_after: int | None = None,
     seed: int = 0,
+    poisson: bool = False,
 ) -> Training:
     """Train ``net`` on ``tensors`` (inputs first, labels last) and restore its best weights.
 
     ``validate()`` returns a score where lower is better; without it every epoch is run and the last weights stay.
     ``warmup`` epochs raise the learning rate linearly; ``halve_after`` epochs without improvement halve it.
     The order of rows and dropout follow ``seed`` alone; the caller's random state is left as it was.
+    ``poisson`` draws each batch as `poisson_plan` says: some are empty, which ``update`` must allow.
     """
     if not len(tensors[0]):
         raise ModelError("no rows to train on: expected at least one. Give the site rows or leave it out.")
-    chosen = optimizer or Adam(net.parameters(), lr=lr)
+    chosen: Optimizer = optimizer or Adam(net.parameters(), lr=lr)
     base_rates = [group["lr"] for group in chosen.param_groups]
     step = update or _plain_step(net, chosen, loss or cross_entropy(), extra_loss)
     record, best = Training(), _Best()
@@ -109,7 +122,7 @@ def train(
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
             _set_rates(chosen, base_rates, ramp * 0.5**best.halvings)
-            record.losses.append(_epoch(net, tensors, step, batch_size))
+            record.losses.append(_epoch(net, tensors, step, _draw(len(tensors[0]), batch_size, poisson)))
             if validate is None:
                 record.best_epoch = epoch + 1
             else:
@@ -126,13 +139,13 @@ def train(
     return record
 
 
-def _set_rates(optimizer: torch.optim.Optimizer | Adam, base_rates: list[float], factor: float) -> None:
+def _set_rates(optimizer: Optimizer, base_rates: list[float], factor: float) -> None:
     for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
         group["lr"] = rate * factor
 
 
 def _plain_step(
-    net: nn.Module, optimizer: torch.optim.Optimizer | Adam, loss: Loss, extra_loss: Loss | None
+    net: nn.Module, optimizer: Optimizer, loss: Loss, extra_loss: Loss | None
 ) -> Callable[[Batch], float]:
     def step(batch: Batch) -> float:
         optimizer.zero_grad()
@@ -146,20 +159,36 @@ def _plain_step(
     return step
 
 
-def _epoch(net: nn.Module, tensors: Sequence[Tensor], step: Callable[[Batch], float], batch_size: int) -> float:
-    """One pass in a fresh order. A last batch of one row joins the batch before it: BatchNorm cannot use it alone."""
-    net.train()
-    rows = len(tensors[0])
-    order = torch.randperm(rows).to(tensors[0].device)
+def poisson_plan(rows: int, batch_size: int) -> tuple[float, int]:
+    """Chance of each row to be in a step, min(1, batch_size / rows), and steps an epoch, ceil(rows / batch_size).
+
+    >>> poisson_plan(100, 32)
+    (0.32, 4)
+    """
+    return min(1.0, batch_size / rows), math.ceil(rows / batch_size)
+
+
+def _draw(rows: int, batch_size: int, poisson: bool) -> list[Tensor]:
+    """The rows of each step of one epoch."""
+    if poisson:
+        rate, steps = poisson_plan(rows, batch_size)
+        return [torch.nonzero(torch.rand(rows, dtype=torch.float64) < rate).flatten() for _ in range(steps)]
+    # A last batch of one row joins the batch before it: BatchNorm cannot use it alone.
     starts = list(range(0, rows, batch_size))
     if len(starts) > 1 and rows - starts[-1] == 1:
         starts.pop()
-    total = 0.0
-    for number, start in enumerate(starts):
-        stop = starts[number + 1] if number + 1 < len(starts) else rows
-        picked = order[start:stop]
-        total += step(tuple(tensor[picked] for tensor in tensors)) * len(picked)
-    mean = total / rows
+    return list(torch.randperm(rows).tensor_split(starts[1:]))
+
+
+def _epoch(net: nn.Module, tensors: Sequence[Tensor], step: Callable[[Batch], float], picks: list[Tensor]) -> float:
+    """One step for each of ``picks``; the mean loss of a row."""
+    net.train()
+    total, seen = 0.0, 0
+    for pick in picks:
+        rows = pick.to(tensors[0].device)
+        total += step(tuple(tensor[rows] for tensor in tensors)) * len(rows)
+        seen += len(rows)
+    mean = total / max(seen, 1)
     if not np.isfinite(mean):
         raise ModelError(
             f"training loss became {mean}: expected a finite number. Lower the learning rate or check the inputs."

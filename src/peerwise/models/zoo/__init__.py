@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from peerwise.data.rows import Kind
-from peerwise.errors import ConfigError, choices
-from peerwise.models.recipe import Fitted, Recipe
+from peerwise.errors import ConfigError, ModelError, choices
+from peerwise.models.recipe import Build, Fitted, Recipe
 
 WITHOUT_EPOCHS = {
     "logistic": "logistic regression, L2, classes weighted",
@@ -40,6 +40,16 @@ def find_recipe(name: str) -> Recipe:
     if name not in ZOO:
         raise ConfigError(choices(name, ZOO, "model"))
     return ZOO[name]
+
+
+def find_build(name: str) -> Build:
+    """How the net of this recipe is built; a recipe that is no net is refused."""
+    recipe = find_recipe(name)
+    if not recipe.by_epochs:
+        nets = sorted(other for other, known in ZOO.items() if known.by_epochs and known.kind == recipe.kind)
+        raise ModelError(f"model {name!r} is no neural network: expected one of {', '.join(nets)}.")
+    build: Build = import_module(f"{__name__}.{recipe.kind}s").BUILDS[name]
+    return build
 
 
 def _fit(file: str, name: str, *rows: Any, **settings: Any) -> Fitted:

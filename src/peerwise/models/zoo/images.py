@@ -12,10 +12,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from peerwise.data.rows import Feature, Rows, Sequences
+from peerwise.data.rows import Feature, Inputs, Sequences
 from peerwise.errors import ModelError
-from peerwise.models.fitted import fit_net
-from peerwise.models.recipe import Fit, Fitted
+from peerwise.models.fitted import fit_built
+from peerwise.models.recipe import Build, Fit
 from peerwise.models.zoo.mobilenet import mobilenet_v2
 from peerwise.models.zoo.resnet import resnet18, resnet34
 from peerwise.models.zoo.vit import vit
@@ -97,34 +97,20 @@ def alexnet(channels: int, size: int, classes: int) -> nn.Module:
     )
 
 
-Build = Callable[[int, int, int], nn.Module]
+Net = Callable[[int, int, int], nn.Module]
 
 
-def fit_image(
-    build: Build,
-    train: Rows,
-    val: Rows | None,
-    *,
-    classes: int,
-    features: tuple[Feature, ...] = (),
-    seed: int,
-    device: str = "cpu",
-    max_epochs: int | None = None,
-) -> Fitted:
-    shape = None if isinstance(train.X, Sequences) else train.X.shape
+def build_image(net: Net, X: Inputs, features: tuple[Feature, ...], classes: int) -> nn.Module:
+    shape = None if isinstance(X, Sequences) else X.shape
     if shape is None or len(shape) != 4 or shape[2] != shape[3] or shape[2] not in (28, 32):
         raise ModelError(
             f"image rows of shape {shape}: expected (n, channels, 28, 28) or (n, channels, 32, 32). Resize the images."
         )
-    net = partial(_build, build, shape[1], shape[2], classes)
-    return fit_net(net, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs)
+    return Pixels(net(shape[1], shape[2], classes))
 
 
-def _build(build: Build, channels: int, size: int, classes: int) -> nn.Module:
-    return Pixels(build(channels, size, classes))
-
-
-FITS: dict[str, Fit] = {
-    build.__name__: partial(fit_image, build)
-    for build in (small_cnn, lenet, lenet5, cnn16, cnn8, alexnet, vit, mobilenet_v2, resnet18, resnet34)
+BUILDS: dict[str, Build] = {
+    net.__name__: partial(build_image, net)
+    for net in (small_cnn, lenet, lenet5, cnn16, cnn8, alexnet, vit, mobilenet_v2, resnet18, resnet34)
 }
+FITS: dict[str, Fit] = {name: partial(fit_built, build) for name, build in BUILDS.items()}

@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from peerwise.data.rows import Feature, Rows, Sequences
+from peerwise.data.rows import Feature, Inputs, Sequences
 from peerwise.errors import ModelError
-from peerwise.models.fitted import fit_net
-from peerwise.models.recipe import Fit, Fitted
+from peerwise.models.fitted import fit_built
+from peerwise.models.recipe import Build, Fit
 
 
 class Steps(nn.Module):
@@ -100,25 +100,11 @@ class LSTM(nn.Module):
         return logits
 
 
-def fit_sequence(
-    body: Callable[[int, int], nn.Module],
-    train: Rows,
-    val: Rows | None,
-    *,
-    classes: int,
-    features: tuple[Feature, ...] = (),
-    seed: int,
-    device: str = "cpu",
-    max_epochs: int | None = None,
-) -> Fitted:
-    if not isinstance(train.X, Sequences):
-        raise ModelError(f"rows of type {type(train.X).__name__}: expected Sequences with static and series inputs.")
-    build = partial(_build, body, train.X, classes)
-    # As published for clinical sequences, where the outcome is rare.
-    return fit_net(build, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs, balanced=True)
-
-
-def _build(body: Callable[[int, int], nn.Module], X: Sequences, classes: int) -> nn.Module:
+def build_sequence(
+    body: Callable[[int, int], nn.Module], X: Inputs, features: tuple[Feature, ...], classes: int
+) -> nn.Module:
+    if not isinstance(X, Sequences):
+        raise ModelError(f"rows of type {type(X).__name__}: expected Sequences with static and series inputs.")
     return Steps(X, body(X.series.shape[2] + X.static.shape[1], classes))
 
 
@@ -135,6 +121,8 @@ def _standardise(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
     return (torch.where(torch.isnan(x), mean, x) - mean) / spread
 
 
-FITS: dict[str, Fit] = {
-    name: partial(fit_sequence, body) for name, body in (("tcn", TCN), ("cnn1d", CNN1d), ("lstm", LSTM))
+BUILDS: dict[str, Build] = {
+    name: partial(build_sequence, body) for name, body in (("tcn", TCN), ("cnn1d", CNN1d), ("lstm", LSTM))
 }
+# Balanced, as published for clinical sequences, where the outcome is rare.
+FITS: dict[str, Fit] = {name: partial(fit_built, build, balanced=True) for name, build in BUILDS.items()}

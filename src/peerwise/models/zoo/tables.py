@@ -17,11 +17,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from peerwise.data.rows import Feature, Rows
+from peerwise.data.rows import Feature, Inputs, Rows
 from peerwise.errors import ModelError
-from peerwise.models.fitted import NetFitted, SklearnFitted, fit_net
+from peerwise.models.fitted import NetFitted, SklearnFitted, fit_built
 from peerwise.models.outputs import FLOOR
-from peerwise.models.recipe import Fit, Fitted
+from peerwise.models.recipe import Build, Fit, Fitted
 
 
 class Prepare(nn.Module):
@@ -78,23 +78,10 @@ class Constant(nn.Module):
         return self.logits.expand(x.shape[0], -1)
 
 
-def mlp(prepare: Prepare, classes: int) -> nn.Module:
+def build_mlp(X: Inputs, features: tuple[Feature, ...], classes: int) -> nn.Module:
+    prepare = Prepare(_table(X), features, scale=True)
     hidden = (nn.Linear(prepare.width, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 64), nn.ReLU(), nn.Dropout(0.2))
     return nn.Sequential(prepare, *hidden, nn.Linear(64, classes))
-
-
-def fit_mlp(
-    train: Rows,
-    val: Rows | None,
-    *,
-    classes: int,
-    features: tuple[Feature, ...],
-    seed: int,
-    device: str = "cpu",
-    max_epochs: int | None = None,
-) -> Fitted:
-    build = partial(_mlp_for, train, features, classes)
-    return fit_net(build, train, val, classes=classes, seed=seed, device=device, max_epochs=max_epochs)
 
 
 def fit_sklearn(
@@ -108,24 +95,22 @@ def fit_sklearn(
     seed: int,
     device: str = "cpu",
     max_epochs: int | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Fitted:
-    X = _table(train)
+    """``weights``: what each row counts, beside the weight of its class; all alike by default."""
+    X = _table(train.X)
     present = np.unique(train.y)
     if len(present) == 1:
         logits = torch.full((1, classes), float(np.log(FLOOR)))
         logits[0, present[0]] = 0.0
         return NetFitted(Constant(logits), X[:1], None)
     prepare = Prepare(X, features, scale=scale)
-    model = make(seed).fit(prepare(torch.from_numpy(X)).numpy(), train.y)
+    model = make(seed).fit(prepare(torch.from_numpy(X)).numpy(), train.y, sample_weight=weights)
     return SklearnFitted(prepare, model, X[:1], classes)
 
 
-def _mlp_for(train: Rows, features: tuple[Feature, ...], classes: int) -> nn.Module:
-    return mlp(Prepare(_table(train), features, scale=True), classes)
-
-
-def _table(rows: Rows) -> NDArray[np.float32]:
-    X = np.ascontiguousarray(rows.X, dtype=np.float32)
+def _table(inputs: Inputs) -> NDArray[np.float32]:
+    X = np.ascontiguousarray(inputs, dtype=np.float32)
     if X.ndim != 2 or not len(X):
         raise ModelError(f"rows of shape {X.shape}: expected at least one row of a table (n, features).")
     return X
@@ -154,9 +139,10 @@ def _boosting(seed: int) -> HistGradientBoostingClassifier:
     return HistGradientBoostingClassifier(early_stopping=False, random_state=seed)
 
 
+BUILDS: dict[str, Build] = {"mlp": build_mlp}
 FITS: dict[str, Fit] = {
     "logistic": partial(fit_sklearn, _logistic, True),
     "forest": partial(fit_sklearn, _forest, False),
     "boosting": partial(fit_sklearn, _boosting, False),
-    "mlp": fit_mlp,
+    "mlp": partial(fit_built, build_mlp),
 }

@@ -1,0 +1,20 @@
+"""Local with the budget of the methods with rounds: the same net, optimiser and epochs, and nobody to talk to."""
+
+from __future__ import annotations
+
+from peerwise.data import Site
+from peerwise.methods.by_rounds import ByRounds
+from peerwise.models.nets import net_weights
+from peerwise.parcels import Parcel
+
+
+class LocalByRounds(ByRounds):
+    """Every site alone, its net trained for as many rounds as the others'. Nothing is sent, nothing is heard."""
+
+    needs_same_features = False
+
+    def share(self, site: Site, round: int) -> Parcel:
+        net = self.net(site)
+        self.fit(site, net, round)
+        site.state["net"] = net_weights(net)
+        return Parcel()
