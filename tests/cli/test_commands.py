@@ -18,7 +18,7 @@ from peerwise.models import ZOO
 TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--seeds", "1", "--folds", "2"]
 KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
 JSON_PARTS = {"experiment", "evaluation", "summary", "sites", "subgroups", "site_subgroups", "fell_back", "folder"}
-JSON_PARTS |= {"peers_left_out"}
+JSON_PARTS |= {"peers_left_out", "missed_rounds", "privacy", "tuned", "curves"}
 SUMMARY_NAMES = """
     method accuracy accuracy_std accuracy_seed_std accuracy_worst accuracy_worst_tenth accuracy_gain
     accuracy_gain_low accuracy_gain_high accuracy_wins accuracy_ties accuracy_losses accuracy_win_rate
@@ -27,15 +27,16 @@ SUMMARY_NAMES = """
     balanced_accuracy_gain_low balanced_accuracy_gain_high tests significantly_better significantly_worse auroc
     auroc_sites auprc sensitivity specificity ece log_loss brier ensemble_size ess fallback oracle oracle_gap_closed
     selected_wrong missed_right mismatch trust_on_wrong pool_wrong home_spearman home_spearman_peers
-    bytes_sent
+    bytes_sent bytes_received rounds
 """
 SITE_NAMES = """
     seed method site test_rows accuracy balanced_accuracy auroc auprc sensitivity specificity ece log_loss brier
     reference own_accuracy own_balanced_accuracy only_ours only_own accuracy_gain accuracy_gain_low accuracy_gain_high
     balanced_accuracy_gain balanced_accuracy_gain_low balanced_accuracy_gain_high mcnemar_p holm_p ensemble_size ess
     fallback oracle oracle_gap_closed mismatch trust_on_wrong undefined fell_back_to fell_back_why peers_left_out
-    bytes_sent
+    bytes_sent bytes_received rounds took_part best_round lr
 """
+NETS = ["digits", "--sites", "3", "--rows", "240", "--models", "mlp", "--seeds", "1"]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -68,6 +69,24 @@ def test_list_names_everything_there_is(capsys: Capture, what: str) -> None:
     entries = json.loads(capsys.readouterr().out, parse_constant=no_constant)
     assert [entry["name"] for entry in entries] == sorted(KNOWN[what])
     assert all(entry["about"] for entry in entries)
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_a_list_has_one_line_each_within_80_columns(capsys: Capture, what: str) -> None:
+    main(["list", what])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert [line.split()[0] for line in lines if line and not line.startswith("parameters")] == sorted(KNOWN[what])
+
+
+def test_one_method_is_listed_with_its_parameters_and_its_budget(capsys: Capture) -> None:
+    assert main(["list", "methods", "fedavg"]) == 0
+    out = capsys.readouterr().out
+    assert "  rounds = 100\n" in out
+    assert "  optimizer = sgd\n" in out
+    assert main(["list", "methods", "fedavg", "--format", "json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["parameters"]["lr"] == 0.01
 
 
 def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
@@ -190,6 +209,35 @@ def test_partition_flags_reach_the_partition(capsys: Capture) -> None:
     assert found["partition_settings"] == {"classes_per_site": 4, "alpha": 2, "min_rows": 5}
 
 
+def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> None:
+    flags = ["--methods", "local,fedavg,fedavg:slow", "--set", "fedavg:slow.lr=0.001", "--rounds", "2", "--lr", "0.1",
+             "--local-epochs", "1", "--batch-size", "16", "--optimizer", "sgd", "--tune", "2", "--join", "0.7",
+             "--set", "absent.site-1=[0]", "--public", "20", "--public-alpha", "0.5", "--flipped", "1",
+             "--out", "here"]  # fmt: skip
+    assert main(["simulate", *NETS, *flags]) == 0
+    out, err = capsys.readouterr()
+    assert "seed 0, fedavg, lr 0.0333333: 3 sites, 2 rounds" in err
+    assert "of 2 on validation rows (0.1, 0.0333333)" in out
+    assert "fedavg:slow: not all took part in every round (from 0): " in out
+    assert main(["simulate", *NETS, *flags, "--format", "json", "-q"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=no_constant)
+    training = {"rounds": 2, "lr": 0.1, "local_epochs": 1, "batch_size": 16, "optimizer": "sgd"}
+    wanted = {
+        "training": training,
+        "tune": 2,
+        "join": 0.7,
+        "absent": {"site-1": [0]},
+        "public_alpha": 0.5,
+        "flipped": 1,
+    }
+    assert {key: found["experiment"][key] for key in wanted} == wanted
+    assert [line["method"] for line in found["tuned"]] == ["local", "fedavg", "fedavg:slow"]
+    assert {line["site"] for line in found["missed_rounds"] if line["method"] == "fedavg"} >= {"site-1"}
+    points = {line["site"]: line["points"] for line in found["curves"] if line["method"] == "fedavg"}
+    assert [round for round, _ in points["site-0"]] == [0, 1]
+    assert found["privacy"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -229,6 +277,15 @@ def test_partition_flags_reach_the_partition(capsys: Capture) -> None:
         (["simulate", "wrong.toml"], "wrong.toml: unknown experiment key 'sede': did you mean 'seeds'?"),
         (["simulate", "right.toml", "--seeds", "2"], "seeds cannot be given beside it"),
         (["simulate", "heart_disease", "--partition", "vertical", "--sites", "3"], "come with stacking"),
+        (["simulate", "digits", "--methods", "local,fedavg"], "has no neural network among its models (logistic, for"),
+        (["simulate", *TINY, "--lr", "0.1"], "none of local, feddes trains in rounds"),
+        (["simulate", *NETS, "--methods", "fedavg", "--lr", "0"], "training.lr is 0.0: expected a learning rate above"),
+        (["simulate", *NETS, "--methods", "fedavg", "--optimizer", "x"], "training.optimizer is 'x': expected 'sgd'"),
+        (["simulate", *NETS, "--methods", "fedavg:?"], "has the tag '?'"),
+        (["simulate", *NETS, "--methods", "fedavg", "--set", "absent.x=[1]"], "absent: unknown site 'x'"),
+        (["simulate", *NETS, "--methods", "fedavg", "--join", "0"], "join is 0.0: expected a share of the sites"),
+        (["simulate", *TINY, "--methods", "local", "--flipped", "4"], "flipped is 4: expected at most 3"),
+        (["list", "methods", "fedav"], "unknown method 'fedav': did you mean 'fedavg'?"),
         (["demo", "--seeds", "0"], "seeds is 0"),
         (["demo", "--out", "file"], "file is a file"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def labels(classes: int, rows: int, seed: int) -> np.ndarray[Any, Any]:
     return rng.permutation(np.concatenate([np.repeat(np.arange(classes), 20), extra]))
 
 
-def cut(data: Dataset, name: str, sites: int, seed: int, **params: Any) -> list[Any]:
+def cut(data: Dataset, name: str, sites: int | None, seed: int, **params: Any) -> list[Any]:
     return partition_rows(data, name, sites, np.random.default_rng(seed), **params)
 
 
@@ -248,6 +249,40 @@ def test_feature_shift_sites_lie_within_one_domain(domains: int, sites: int, see
         assert max(sizes) - min(sizes) <= 1
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 4), st.integers(0, 9999))
+def test_hybrid_sites_lie_within_one_domain_and_have_exactly_so_many_of_its_classes(
+    domains: int, sites: int, each: int, seed: int
+) -> None:
+    assume(each * sites >= 4)
+    y = np.repeat(np.arange(4), 40 * domains)
+    data = replace(table(y, 4), site=np.array([f"domain{d}" for d in np.arange(len(y)) % domains]))
+    assert data.site is not None
+    shares = cut(data, "hybrid", None, seed, sites_per_domain=sites, classes_per_site=each)
+    assert [share.name for share in shares] == [f"domain{d}-{place}" for d in range(domains) for place in range(sites)]
+    assert np.array_equal(np.sort(np.concatenate([share.rows for share in shares])), np.arange(len(data)))
+    assert all(set(data.site[share.rows]) == {share.name.split("-")[0]} for share in shares)
+    assert ((counts(data, shares) > 0).sum(axis=1) == each).all()
+    again = cut(data, "hybrid", len(shares), seed, sites_per_domain=sites, classes_per_site=each)
+    assert [share.rows.tolist() for share in again] == [share.rows.tolist() for share in shares]
+
+
+def test_hybrid_names_the_domain_that_lacks_classes() -> None:
+    data = replace(table([0, 1, 2, 3] * 10 + [2] * 10, 4), site=np.repeat(["photo", "sketch"], [40, 10]))
+    with pytest.raises(PartitionError, match=r"domain 'sketch', .*classes_per_site=2; the rows have 1 classes"):
+        cut(data, "hybrid", None, 0)
+
+
+def test_hybrid_keeps_a_patient_together_within_a_domain() -> None:
+    y = np.repeat(np.arange(4), 60)
+    patient = np.arange(len(y)) // 3
+    data = replace(table(y, 4, group=patient), site=np.where(patient % 2, "east", "west"))
+    shares = cut(data, "hybrid", None, 0, sites_per_domain=3)
+    assert sum(len(share.rows) for share in shares) == len(y)
+    seen = [set(patient[share.rows]) for share in shares]
+    assert sum(map(len, seen)) == len(set().union(*seen))
+
+
 @settings(max_examples=60, deadline=None)
 @given(Drawn, st.integers(0, 9999))
 def test_a_patient_is_never_at_two_sites(partition: tuple[str, dict[str, Any]], seed: int) -> None:
@@ -297,10 +332,16 @@ def test_images_and_sequences_are_shared_out_too() -> None:
         ("feature_shift", 1, {}, "has 2 domains"),
         ("feature_shift", 81, {}, "only 80 rows"),
         ("feature_shift", 3, {"column": "sight"}, "did you mean 'site'"),
+        ("hybrid", 10, {"column": "sight"}, "did you mean 'site'"),
+        ("hybrid", 9, {}, "has 2 domains; leave sites out, there are 10"),
+        ("hybrid", None, {"sites_per_domain": 0}, "sites_per_domain=0; use at least 1"),
+        ("hybrid", None, {"classes_per_site": 5}, "domain 'domain0'.* classes_per_site=5; the rows have 4 classes"),
+        ("hybrid", None, {"sites_per_domain": 1}, "sites_per_domain=1: 1 sites with 2 .* cannot hold 4 classes"),
+        ("hybrid", None, {"sites_per_domain": 80}, "domain 'domain0'.* rows for .* shards; use fewer sites"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_the_remedy(
-    name: str, sites: int, params: dict[str, Any], words: str
+    name: str, sites: int | None, params: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(PartitionError, match=words):
         cut(table(labels(4, 0, 0), 4), name, sites, 0, **params)

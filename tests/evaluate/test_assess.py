@@ -32,7 +32,8 @@ def tree(y: list[int], answers: list[int], own: list[int] | None = None, **chang
     return {
         "y": labels, "probabilities": shown, "details": details, "subgroup": None, "sent": 10, "best_round": None,
         "seconds": {"train": 1.0}, "label_counts": np.array([5, 5]), "fell_back": None,
-        "peers_left_out": {}, **changes,
+        "peers_left_out": {}, "received": 20, "rounds": 1, "took_part": [0], "lr": None, "curves": {}, "privacy": None,
+        **changes,
     }  # fmt: skip
 
 

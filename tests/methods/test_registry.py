@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from peerwise.methods import (
     method_parameters,
     registry,
 )
+from peerwise.methods.by_rounds import BUDGET, Budget, ByRounds
 from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, PriorAdapted
 
 SHIPPED = {
@@ -56,9 +57,9 @@ def with_stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     entry = EntryPoint("stranger", f"{__name__}:Stranger", registry.GROUP)
     known = EntryPoints([*registry.entry_points(group=registry.GROUP), entry])
     monkeypatch.setattr(registry, "entry_points", lambda group: known)
-    method_names.cache_clear()
+    registry.entries.cache_clear()
     yield
-    method_names.cache_clear()
+    registry.entries.cache_clear()
 
 
 def test_the_installed_package_offers_these_methods() -> None:
@@ -126,6 +127,73 @@ def test_a_method_of_another_package_is_found_with_its_parameters() -> None:
     assert (method.rounds, method.mode) == (2, "median")  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="'mean' or 'median'"):
         make_method("stranger", {"mode": "max"}, folds=5, epochs=1)
+
+
+class Heir(Stranger):
+    """A method that takes over another's constructor."""
+
+
+class Budgeted(Method):
+    """A method with a budget, and rounds of its own choice."""
+
+    def __init__(self, mu: float = 0.5, rounds: int = 3, **budget: Unpack[Budget]) -> None:
+        self.mu, self.rounds, self.budget = mu, rounds, budget
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return np.full((len(X), len(site.classes)), 1 / len(site.classes))
+
+
+@pytest.fixture
+def with_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    more = [EntryPoint(name.lower(), f"{__name__}:{name}", registry.GROUP) for name in ("Heir", "Budgeted")]
+    known = EntryPoints([*registry.entry_points(group=registry.GROUP), *more])
+    monkeypatch.setattr(registry, "entry_points", lambda group: known)
+    registry.entries.cache_clear()
+    yield
+    registry.entries.cache_clear()
+
+
+@pytest.mark.usefixtures("with_more")
+def test_a_constructor_that_was_inherited_is_checked_as_well() -> None:
+    with pytest.raises(ConfigError, match=r"method.heir.mu is 'x': expected a finite number"):
+        make_method("heir", {"mu": "x"}, folds=5, epochs=None)
+
+
+def test_a_budget_is_told_and_set_key_by_key() -> None:
+    assert method_parameters("fedavg") == BUDGET
+    method = make_method("fedavg", {"lr": 0.5}, folds=5, epochs=None, budget={"lr": 0.1, "rounds": 3})
+    assert (method.lr, method.rounds, method.batch_size) == (0.5, 3, 32)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"method.fedavg: unknown parameter 'lrr': did you mean 'lr'\?.*optimizer"):
+        make_method("fedavg", {"lrr": 1}, folds=5, epochs=None)
+    with pytest.raises(ConfigError, match=r"method.fedavg.optimizer is 'rmsprop': expected 'sgd' or 'adam'"):
+        make_method("fedavg", {"optimizer": "rmsprop"}, folds=5, epochs=None)
+
+
+@pytest.mark.usefixtures("with_more")
+def test_a_methods_own_default_goes_before_that_of_the_budget() -> None:
+    assert method_parameters("budgeted") == {**BUDGET, "mu": 0.5, "rounds": 3}
+    method = make_method("budgeted", {"mu": 1}, folds=5, epochs=None, budget={"lr": 0.1})
+    assert (method.rounds, method.mu, method.budget) == (3, 1, {"lr": 0.1})  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"method.budgeted.lr is 'x': expected a finite number"):
+        make_method("budgeted", {"lr": "x"}, folds=5, epochs=None)
+
+
+@pytest.mark.parametrize("name", ["local", "centralised"])
+def test_references_train_in_rounds_only_where_others_do(name: str) -> None:
+    assert method_parameters(name) == {}
+    assert method_parameters(name, by_rounds=True) == BUDGET
+    method = make_method(name, {}, folds=5, epochs=None, by_rounds=True, budget={"lr": 0.5})
+    assert isinstance(method, ByRounds)
+    assert method.lr == 0.5
+    assert not isinstance(make_method(name, {}, folds=5, epochs=None), ByRounds)
+
+
+def test_a_tag_names_the_same_method_again() -> None:
+    assert method_class("feddes:wide") is FedDES
+    method = make_method("feddes:wide", {"k": 9}, folds=5, epochs=None)
+    assert method.learner.k == 9  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"method.feddes:wide.k is 'x'"):
+        make_method("feddes:wide", {"k": "x"}, folds=5, epochs=None)
 
 
 def test_a_learner_setting_out_of_range_is_refused_before_any_training() -> None:

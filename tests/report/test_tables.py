@@ -23,17 +23,19 @@ def summary(names: list[str], paired: bool = True) -> pd.DataFrame:
     for place, name in enumerate(names):
         line: dict[str, float] = {}
         for metric in ("accuracy", "balanced_accuracy"):
-            line |= {metric: 0.5 + 0.05 * place, f"{metric}_std": 0.123, f"{metric}_seed_std": 0.012}
+            line |= {metric: min(0.5 + 0.05 * place, 1.0), f"{metric}_std": 0.123, f"{metric}_seed_std": 0.012}
             line[f"{metric}_worst_tenth"] = 0.25
             if paired:
-                line |= {f"{metric}_gain": 0.05 * place - 0.05, f"{metric}_wins": 1.0, f"{metric}_ties": 0.0}
+                line |= {f"{metric}_gain": min(0.05 * place - 0.05, 1.0), f"{metric}_wins": 1.0, f"{metric}_ties": 0.0}
                 line |= {f"{metric}_losses": 0.0, f"{metric}_negative_transfer_burden": 0.1234}
                 line |= {f"{metric}_gain_low": -0.123, f"{metric}_gain_high": 0.123}
         line |= dict.fromkeys(("auroc", "auprc", "sensitivity", "specificity", "ece"), 1.0)
         line |= {"log_loss": 12.345, "brier": 1.999, "tests": 200, "significantly_better": 150}
         line |= {"significantly_worse": 3, "oracle_gap_closed": -1.234, "trust_on_wrong": 1.0, "mismatch": 123.4}
         line |= {"home_spearman": -0.55, "ensemble_size": 123.4, "ess": 120.1, "fallback": 1.0, "oracle": 1.0}
-        line |= {"bytes_sent": 7.8e8} | {f"seconds_{phase}": 12345.6 for phase in PHASES}
+        line |= {"bytes_sent": 7.8e8, "bytes_received": 7.8e10, "rounds": 1000.0} | {
+            f"seconds_{phase}": 12345.6 for phase in PHASES
+        }
         lines[name] = line
     return pd.DataFrame.from_dict(lines, orient="index")
 
@@ -59,6 +61,7 @@ def test_tables_of_all_methods_fit_80_columns_without_cutting_a_word() -> None:
         expected = 4 if name == "local" else 6  # it is not held to itself
         assert sum(line.startswith(f"{name} ") for line in text.splitlines()) == expected
     assert "780 MB" in text
+    assert "78 GB" in text
     assert "'disease' is called from a probability of 0.3" in text
 
 
@@ -73,6 +76,13 @@ def test_numbers_are_percent_with_a_sign_where_it_is_a_gain() -> None:
     assert balanced == own[:-2]
     assert worth == ["feddes", "100.0", "100.0", "100.0", "100.0", "100.0", "12.35", "2.00"]
     assert trusted == ["feddes", "123", "120", "100.0", "100.0", "-123.4", "100.0", "123", "-0.55"]
+
+
+def test_the_cost_has_rounds_and_bytes_sent_and_received() -> None:
+    cost = lines_of(shown(summary(["local", "feddes"])), "feddes")[-1]
+    assert cost == ["feddes", "1000", "780", "MB", "78", "GB", "12346", "12346", "12346", "12346"]
+    bare = summary(["feddes"]).drop(columns=["bytes_received", "rounds"])
+    assert lines_of(shown(bare), "feddes")[-1][:5] == ["feddes", "-", "780", "MB", "-"]
 
 
 def test_the_number_of_tests_is_told() -> None:
@@ -103,7 +113,7 @@ def test_the_bare_summary_of_results_has_tables_too() -> None:
     lost = ["tests", "significantly_better", "significantly_worse", "oracle_gap_closed", "trust_on_wrong", "mismatch"]
     ends = [f"{metric}_gain_{end}" for metric in ("accuracy", "balanced_accuracy") for end in ("low", "high")]
     text = shown(summary(["local", "feddes"]).drop(columns=[*lost, *ends, "home_spearman"]))
-    assert "signif." not in text
+    assert "sig." not in text
     assert lines_of(text, "feddes")[1] == ["feddes", "+0.0", "-", "100/0/0", "12.34"]
 
 

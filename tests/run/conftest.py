@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from peerwise.methods import method_names, registry
+from peerwise.methods import registry
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None
     def add(name: str, where: str) -> None:
         known.append(EntryPoint(name, where, registry.GROUP))
         monkeypatch.setattr(registry, "entry_points", lambda group: EntryPoints(known))
-        method_names.cache_clear()
+        registry.entries.cache_clear()
 
     yield add
-    method_names.cache_clear()
+    registry.entries.cache_clear()

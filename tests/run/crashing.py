@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {"sites": 3, "rows": 240, "models": ["logistic"], "fo
 def die_after(writes: int) -> None:
     """From now on the process kills itself in the midst of its n-th write, be it a file or a line of the log."""
     left = [writes]
-    real_sync, real_log = os.fsync, RunFolder.log
+    real_sync, real_log, real_replace = os.fsync, RunFolder.log, os.replace
 
     def sync(descriptor: int) -> None:
         left[0] -= 1
@@ -43,6 +43,13 @@ def die_after(writes: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         real_sync(descriptor)
 
+    def replace(unfinished: Path, path: Path) -> None:
+        """Files that are not flushed: they are whole by the time they get their name."""
+        left[0] -= 1
+        if left[0] <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real_replace(unfinished, path)
+
     def log(self: RunFolder, event: dict[str, Any]) -> None:
         left[0] -= 1
         if left[0] <= 0:
@@ -51,7 +58,7 @@ def die_after(writes: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         real_log(self, event)
 
-    os.fsync, RunFolder.log = sync, log  # type: ignore[method-assign]
+    os.fsync, os.replace, RunFolder.log = sync, replace, log  # type: ignore[assignment,method-assign]
 
 
 def one_life(out: str, methods: str, writes: int) -> bool:

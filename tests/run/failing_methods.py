@@ -70,6 +70,9 @@ class FailsInTheEnd(Mean):
         self._fail("absorb", site, round)
         super().absorb(site, round, inbox)
 
+    def curves(self, site: Any) -> dict[str, float]:
+        return {"heard": len(site.state["heard"])}
+
     def _fail(self, step: str, site: Any, round: int) -> None:
         if (step, site.name, round) == (self.step, SITE, self.rounds - 1):
             raise ArithmeticError("diverged")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,33 @@ def written(folder: Path, text: str) -> Path:
         ({"method": {"feddes": {"kk": 1}}}, r"method.feddes: unknown parameter 'kk': did you mean 'k'\?"),
         ({"method": {"feddes": {"k": "x"}}}, "method.feddes.k is 'x': expected a whole number"),
         ({"methods": ["local"], "method": {"feddes": {"k": 3}}}, r"method.feddes has settings, but methods is local"),
+        ({"methods": ["feddes"], "method": {"feddes:a": {}}}, r"method.feddes:a has settings, but methods is feddes"),
+        ({"methods": "fedes:a"}, r"methods: unknown method 'fedes:a'"),
+        ({"methods": "feddes:"}, r"method 'feddes:' has the tag '': expected letters, digits, dashes and underscores"),
+        ({"methods": "feddes:a/b"}, r"has the tag 'a/b'"),
+        ({"methods": "feddes:a:b"}, r"has the tag 'a:b'"),
+        ({"methods": "feddes:a,feddes:a"}, "methods names 'feddes:a' twice"),
+        ({"methods": "feddes:a", "method": {"feddes:a": {"kk": 1}}}, r"method.feddes:a: unknown parameter 'kk'"),
+        ({"public_alpha": 0.1}, "public_alpha is 0.1 and public 0: expected a number above 0, and public rows"),
+        ({"public": 5, "public_alpha": 0}, "public_alpha is 0 and public 5: expected a number above 0"),
+        ({"flipped": -1}, "flipped is -1: expected a whole number of at least 0"),
+        ({"tune": -1}, "tune is -1"),
+        ({"tune": 3}, "tune is 3, but none of local, feddes trains in rounds: add a method that does, e.g. fedavg"),
+        ({"training": {"lr": 1}}, "training is {'lr': 1}, but none of local, feddes trains in rounds"),
+        ({"methods": "fedavg", "training": {"lrr": 1}}, r"training: unknown parameter 'lrr': did you mean 'lr'\?"),
+        ({"methods": "fedavg", "training": {"rounds": 0}}, "training.rounds is 0: expected at least 1"),
+        ({"methods": "fedavg", "training": {"batch_size": 0}}, "training.batch_size is 0: expected at least 1"),
+        ({"methods": "fedavg", "training": {"local_epochs": 1.5}}, "training.local_epochs is 1.5: expected a whole"),
+        ({"methods": "fedavg", "training": {"optimizer": "x"}}, "training.optimizer is 'x': expected 'sgd' or 'adam'"),
+        ({"methods": "fedavg", "training": {"lr": 0}}, "training.lr is 0: expected a learning rate above 0"),
+        ({"methods": "fedavg", "training": 3}, "training is 3: expected a table"),
+        ({"methods": "fedavg", "method": {"fedavg": {"lr": -1}}}, "method.fedavg.lr is -1: expected a learning rate"),
+        ({"methods": "fedavg", "method": {"fedavg": {"rounds": "x"}}}, "method.fedavg.rounds is 'x': expected a whole"),
+        ({"methods": "local", "method": {"local": {"lr": 1}}}, "method.local: unknown parameter 'lr': there are none"),
+        ({"join": 0}, "join is 0: expected a share of the sites, above 0 and at most 1"),
+        ({"join": 1.1}, "join is 1.1"),
+        ({"absent": {"site-0": 3}}, "absent is {'site-0': 3}: expected a table of a list of a whole number"),
+        ({"absent": {"site-0": [-1]}}, r"absent.site-0 is \[-1\]: expected rounds, which count from 0"),
     ],
     ids=str,
 )
@@ -85,9 +114,11 @@ def test_names_may_be_a_list_or_divided_by_commas() -> None:
 
 def test_what_decides_the_models_decides_the_folder_and_nothing_else() -> None:
     base = Experiment(methods=("feddes",))
-    same = [Experiment(methods=("local", "feddes"), seeds=9, method={"feddes": {"k": 7}}), Experiment(subgroup="sex")]
+    same = [Experiment(methods=("local", "feddes"), seeds=9, method={"feddes": {"k": 7}}), Experiment(subgroup="sex"),
+            Experiment(methods=("fedavg",), training={"lr": 0.1}, tune=3, join=0.5, absent={"a": [1]})]  # fmt: skip
     other = [Experiment(rows=99), Experiment(models=("logistic",)), Experiment(epochs=3), Experiment(folds=4),
-             Experiment(partition="natural"), Experiment(public=3)]  # fmt: skip
+             Experiment(partition="natural"), Experiment(public=3), Experiment(public=3, public_alpha=0.1),
+             Experiment(flipped=1)]  # fmt: skip
     assert {each.pool_key for each in same} == {base.pool_key}
     assert len({base.pool_key, *(each.pool_key for each in other)}) == 1 + len(other)
 
@@ -97,6 +128,38 @@ def test_a_method_with_settings_of_its_own_has_a_label_of_its_own() -> None:
     assert plain.label("feddes") == "feddes"
     assert plain.label("feddes") != seven.label("feddes") != eight.label("feddes")
     assert seven.label("local") == "local"
+
+
+def test_a_tag_makes_a_second_method_of_one_and_is_its_label() -> None:
+    both = Experiment(methods=("feddes", "feddes:wide"), method={"feddes:wide": {"k": 9}, "feddes": {"k": 3}})
+    assert both.label("feddes:wide") == "feddes:wide"
+    assert both.label("feddes").startswith("feddes~")
+    assert (both.settings("feddes"), both.settings("feddes:wide")) == ({"k": 3}, {"k": 9})
+
+
+def test_a_methods_own_settings_go_before_the_budget_of_the_run() -> None:
+    found = Experiment(
+        methods=("fedavg", "fedavg:slow", "local", "centralised", "feddes"),
+        training={"lr": 0.5, "rounds": 7},
+        method={"fedavg:slow": {"lr": 0.001}, "local": {"rounds": 9}},
+    )
+    rest = {"local_epochs": 1, "batch_size": 32, "optimizer": "sgd"}
+    assert found.budget("fedavg") == {"lr": 0.5, "rounds": 7, **rest}
+    assert found.budget("fedavg:slow") == {"lr": 0.001, "rounds": 7, **rest}
+    assert found.budget("local") == {"lr": 0.5, "rounds": 9, **rest}
+    assert found.budget("centralised") == found.budget("fedavg")
+    assert found.budget("feddes") is None
+
+
+def test_without_a_method_that_trains_in_rounds_local_has_no_budget() -> None:
+    found = Experiment(methods=("local", "centralised", "feddes"))
+    assert not found.by_rounds
+    assert found.budget("local") is found.budget("centralised") is None
+
+
+def test_asking_for_methods_without_rounds_does_not_wait_for_torch() -> None:
+    code = "import sys; from peerwise.run import Experiment; Experiment(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
 
 
 def test_a_grid_gives_one_experiment_for_each_point(tmp_path: Path) -> None:
@@ -165,6 +228,10 @@ def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_pat
         ("seeds", {"seeds": 7}),
         ("feddes.k", {"method": {"feddes": {"k": 7}}}),
         ("method.feddes.k", {"method": {"feddes": {"k": 7}}}),
+        ("feddes:a.k", {"method": {"feddes:a": {"k": 7}}}),
+        ("method.feddes:a.k", {"method": {"feddes:a": {"k": 7}}}),
+        ("training.lr", {"training": {"lr": 7}}),
+        ("absent.site-0", {"absent": {"site-0": 7}}),
         ("options.target", {"options": {"target": 7}}),
         ("partition_settings.alpha", {"partition_settings": {"alpha": 7}}),
     ],
@@ -183,11 +250,14 @@ def test_a_dotted_key_below_a_plain_value_is_refused() -> None:
 def test_an_experiment_survives_its_own_toml(tmp_path: Path) -> None:
     experiment = Experiment(
         dataset="digits", rows=50, partition="exdir", partition_settings={"alpha": 0.5}, sites=4, models=("mlp",),
-        epochs=3, methods=("feddes",), method={"feddes": {"k": 3, "random_state": None}}, seeds=2,
+        epochs=3, methods=("feddes:a", "fedavg"), method={"feddes:a": {"k": 3, "random_state": None}}, seeds=2,
+        public=20, public_alpha=0.5, flipped=1, training={"lr": 0.1}, tune=2, join=0.5, absent={"site-1": [0, 2]},
     )  # fmt: skip
     read = read_experiments(written(tmp_path, experiment.to_toml()))["trial"]
-    assert read.method == {"feddes": {"k": 3}}
-    assert (read.pool_key, read.seeds, read.methods) == (experiment.pool_key, 2, ("feddes",))
+    assert read.method == {"feddes:a": {"k": 3}}
+    assert (read.pool_key, read.seeds, read.methods) == (experiment.pool_key, 2, ("feddes:a", "fedavg"))
+    assert (read.training, read.tune, read.join) == ({"lr": 0.1}, 2, 0.5)
+    assert read.absent == {"site-1": [0, 2]}
 
 
 @pytest.mark.parametrize(("name", "points"), [("heart", 1), ("digits_dirichlet", 3), ("fashion_exdir", 4)])
@@ -196,7 +266,3 @@ def test_the_experiments_in_the_repository_are_in_order(name: str, points: int) 
     assert len(found) == points
     assert all({"local", "feddes"} <= set(each.methods) for each in found.values())
     assert len({each.pool_key for each in found.values()}) == points
-
-
-def test_every_experiment_in_the_repository_is_tried_here() -> None:
-    assert {path.stem for path in EXPERIMENTS.glob("*.toml")} == {"heart", "digits_dirichlet", "fashion_exdir"}

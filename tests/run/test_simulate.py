@@ -218,12 +218,13 @@ def test_a_round_based_method_comes_out_as_in_one_process(tmp_path: Path, offer:
         for name in run.results["site"]:
             state = RunFolder(tmp_path).load_state(name, f"{label}-s0")
             assert state is not None
-            assert state["turns"] == [1, 2, 3]
+            assert state["turns"] == [1, 2, 3][: state["run"]["best_round"] + 1]
+            assert run.predictions[0, label, name]["took_part"] == [0, 1, 2]
             own = load("digits")
             rows = json.loads((tmp_path / "split.json").read_text())["0"][name]["train"]
             level = float(np.asarray(own.X)[rows].mean())
             assert (state["mean"] == pytest.approx(-level)) if single else (state["mean"] > 0)
-    assert Counter(event["event"] for event in told)["shared"] == 2 * 3 * 3
+    assert Counter(event["event"] for event in told)["round"] == 2 * 3
 
 
 def test_different_columns_are_refused_before_any_work(tmp_path: Path) -> None:

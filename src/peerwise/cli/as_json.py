@@ -23,6 +23,9 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
       without ``--subgroup``
     * ``fell_back``: one a seed, method and site where something simpler answered: ``to`` and ``why``
     * ``peers_left_out``: one a seed, method, site and ``model`` that the site had to do without: ``why``
+    * ``missed_rounds``: one a seed, method and site that did not take part in all rounds; ``privacy``: one a method
+      with a guarantee; ``tuned``: one a method whose learning rate was chosen
+    * ``curves``: one a seed, method, site and ``name``: ``points``, each a round (from 0) and a value
 
     The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
     known or not defined is null; for a site's metrics ``undefined`` says why.
@@ -36,6 +39,14 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
         "site_subgroups": _records(found.site_subgroups),
         "fell_back": found.fell_back,
         "peers_left_out": found.peers_left_out,
+        "missed_rounds": found.missed_rounds,
+        "privacy": found.privacy,
+        "tuned": found.tuned,
+        "curves": [
+            {"seed": seed, "method": method, "site": site, "name": name, "points": points}
+            for (seed, method, site), tree in run.predictions.items()
+            for name, points in tree["curves"].items()
+        ],
         "folder": str(run.folder) if run.folder else None,
     }
     plain: dict[str, Any] = _plain(tree)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
+from textwrap import shorten
 from typing import Any
-
-from rich.table import Table
 
 from peerwise.cli.output import print_json, results_console
 from peerwise.data import DATASETS, PARTITIONS, partition_parameters
+from peerwise.errors import ConfigError, choices
 from peerwise.methods import describe, first_sentence, method_names, method_parameters
 from peerwise.models import ZOO
 
 KINDS = ("methods", "datasets", "models", "partitions")
+WIDTH = 80
 
 
 def add_to(verbs: Any) -> None:
@@ -21,27 +22,46 @@ def add_to(verbs: Any) -> None:
         "list",
         help="methods, data sets, models or partitions",
         description="What there is, with its parameters and their defaults.",
-        epilog="example: peerwise list methods --format json",
+        epilog="examples: peerwise list methods; peerwise list methods feddes; peerwise list models --format json",
     )
     parser.add_argument("what", choices=KINDS)
+    parser.add_argument("name", nargs="?", help="one of them, with its parameters")
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     entries = entries_of(arguments.what)
+    if arguments.name is not None:
+        entries = [entry for entry in entries if entry["name"] == arguments.name]
+        if not entries:
+            known = [entry["name"] for entry in entries_of(arguments.what)]
+            raise ConfigError(choices(arguments.name, known, arguments.what.removesuffix("s")))
     if arguments.format == "json":
         print_json(entries)
-        return 0
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    with_parameters = any("parameters" in entry for entry in entries)
-    for name in ("name", "what it is", *(["parameters"] if with_parameters else [])):
-        table.add_column(name, overflow="fold")
-    for entry in entries:
-        shown = ", ".join(f"{key}={value}" for key, value in entry.get("parameters", {}).items())
-        table.add_row(entry["name"], entry["about"], *([shown] if with_parameters else []))
-    results_console().print(table)
+    elif arguments.name is not None:
+        _show(entries[0])
+    else:
+        _show_all(entries, arguments.what)
     return 0
+
+
+def _show(entry: dict[str, Any]) -> None:
+    console = results_console()
+    console.print(f"{entry['name']}: {entry['about']}", markup=False, soft_wrap=True)
+    for key, value in entry.get("parameters", {}).items():
+        console.print(f"  {key} = {value}", markup=False)
+
+
+def _show_all(entries: list[dict[str, Any]], what: str) -> None:
+    """One line each, within 80 columns."""
+    console = results_console()
+    longest = max(len(entry["name"]) for entry in entries)
+    for entry in entries:
+        about = shorten(entry["about"], WIDTH - longest - 2, placeholder=" ...")
+        console.print(f"{entry['name']:<{longest}}  {about}", markup=False, soft_wrap=True)
+    if any("parameters" in entry for entry in entries):
+        console.print(f"\nparameters and their defaults: peerwise list {what} {entries[0]['name']}", markup=False)
 
 
 def entries_of(what: str) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Progress of a run: a bar a method on a terminal, plain lines elsewhere, nothing when asked to be quiet."""
+"""Progress of a run: a bar a method on a terminal (over its rounds, or over the sites' steps where there is one round),
+plain lines elsewhere, nothing when asked to be quiet."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ class Watch:
             disable=quiet or not self._console.is_terminal,
         )
         self._task: Any = None
+        self._many = False  # rounds, which are told one by one; otherwise the sites' steps are
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -42,12 +44,17 @@ class Watch:
         what = event["event"]
         if what == "method":
             self._finish()
-            steps = event["sites"] * (2 * event["rounds"] + 1)
-            name = f"seed {event['seed']}, {event['method']}"
-            self._task = self._bars.add_task(f"{name:<28}", total=steps)
+            self._many = event["rounds"] > 1
+            rate = f", lr {event['lr']:g}" if "lr" in event else ""
+            name = f"seed {event['seed']}, {event['method']}{rate}"
+            self._task = self._bars.add_task(f"{name:<28}", total=event["rounds"] if self._many else 3 * event["sites"])
             if not self._console.is_terminal:
-                self._console.print(f"{name}: {event['sites']} sites", markup=False)
-        elif what in STEPS and self._task is not None:
+                rounds = f", {event['rounds']} rounds" if self._many else ""
+                self._console.print(f"{name}: {event['sites']} sites{rounds}", markup=False)
+        elif what == "round" and self._task is not None:
+            # Not one step further: a run that goes on begins in the midst of its rounds.
+            self._bars.update(self._task, completed=event["round"] + 1)
+        elif what in STEPS and self._task is not None and not self._many:
             self._bars.advance(self._task)
 
     def _finish(self) -> None:

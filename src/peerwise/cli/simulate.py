@@ -13,6 +13,7 @@ from peerwise.cli.progress import Watch
 from peerwise.data import PARTITIONS, partition_parameters
 from peerwise.errors import ConfigError
 from peerwise.evaluate import Assessment, assess, check_positive
+from peerwise.methods.registry import default_budget
 from peerwise.report import print_assessment
 from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
 
@@ -23,10 +24,17 @@ EXAMPLES = """examples:
   peerwise simulate --split digits.npz --methods local,feddes --format json
   peerwise simulate ward.csv --set options.target=died --set options.site=hospital --partition natural
   peerwise simulate heart_disease --subgroup sex --positive disease --threshold 0.3
+  peerwise simulate digits --models mlp --methods local,fedavg,fedprox:strong --set fedprox:strong.mu=1 \\
+      --rounds 20 --lr 0.05 --tune 3
   peerwise simulate experiments/heart.toml
 
 running again with the same --out goes on where it stopped; adding methods or seeds reuses trained models.
 """
+
+# Flags that are experiment keys, and those that are keys of its training.
+PLAIN = ("partition", "sites", "rows", "public", "public_alpha", "flipped", "models", "assign", "methods", "seeds",
+         "folds", "epochs", "device", "subgroup", "tune", "join")  # fmt: skip
+TRAINING = ("rounds", "local_epochs", "batch_size", "optimizer", "lr")
 
 
 def add_to(verbs: Any) -> None:
@@ -47,12 +55,15 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--sites", type=int, help="number of sites (natural partitions know theirs)")
     parser.add_argument("--rows", type=int, help="use a random subset of so many rows")
     parser.add_argument("--public", type=int, help="unlabelled rows set aside for all sites before sharing out")
+    parser.add_argument("--public-alpha", type=float, help="skew the classes of these rows: Dirichlet, small is strong")
+    parser.add_argument("--flipped", type=int, help="turn every label at so many sites to the next class")
     parser.add_argument("--models", help="models a site trains, by comma (peerwise list models)")
     parser.add_argument("--assign", choices=["all", "cycle"], help="every site trains all models, or one each in turn")
     parser.add_argument("--methods", help="methods to compare, by comma (peerwise list methods)")
     parser.add_argument("--seeds", type=int, help="number of seeds: each draws its own split")
     parser.add_argument("--folds", type=int, help="folds of the out-of-fold predictions")
     parser.add_argument("--epochs", type=int, help="at most so many epochs of base training")
+    _add_training(parser)
     parser.add_argument("--device", help="torch device of training")
     parser.add_argument("--subgroup", metavar="COLUMN", help="also compare by the values of a column, e.g. sex")
     parser.add_argument("--positive", metavar="CLASS", help="class to be found (default: the last of two)")
@@ -66,6 +77,17 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
+
+
+def _add_training(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("methods with rounds", "the same for all of them, local and centralised included")
+    group.add_argument("--rounds", type=int, help="rounds of sharing")
+    group.add_argument("--local-epochs", type=int, help="epochs a site trains in a round")
+    group.add_argument("--batch-size", type=int, help="rows in a batch")
+    group.add_argument("--optimizer", help="sgd or adam")
+    group.add_argument("--lr", type=float, help="learning rate")
+    group.add_argument("--tune", type=int, metavar="N", help="try N learning rates around it on validation rows")
+    group.add_argument("--join", type=float, help="share of the sites that take part in a round (default 1)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -87,12 +109,17 @@ def run(arguments: argparse.Namespace) -> int:
         if len(finished) > 1:
             console.print(name, style="bold", markup=False)
         print_assessment(_assess(one, arguments), console)
+        if one.experiment.by_rounds:
+            console.print(f"training: {_listed({**default_budget(), **one.experiment.training})}", markup=False)
         for method in one.experiment.methods:
             if settings := one.experiment.settings(method):
-                shown = ", ".join(f"{key}={value}" for key, value in settings.items())
-                console.print(f"{one.experiment.label(method)}: {shown}", markup=False)
+                console.print(f"{one.experiment.label(method)}: {_listed(settings)}", markup=False)
         console.print(f"results: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
     return 0
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def _check_wanted(wanted: dict[str, Experiment], arguments: argparse.Namespace) -> None:
@@ -129,31 +156,23 @@ def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The experiment's keys from the flags that were given, then from --set."""
-    plain = (
-        "partition",
-        "sites",
-        "rows",
-        "public",
-        "models",
-        "assign",
-        "methods",
-        "seeds",
-        "folds",
-        "epochs",
-        "device",
-        "subgroup",
-    )
-    settings: dict[str, Any] = {k: getattr(arguments, k) for k in plain if getattr(arguments, k) is not None}
+    settings: dict[str, Any] = _given(arguments, PLAIN)
     flags = {name: getattr(arguments, f"partition_{name}") for name in _partition_flags()}
     shares = {name: _value(text) for name, text in flags.items() if text is not None}
     if shares:
         settings["partition_settings"] = shares
+    if training := _given(arguments, TRAINING):
+        settings["training"] = training
     for item in arguments.set:
         key, equals, text = item.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set {item!r}: expected KEY=VALUE, e.g. --set feddes.k=7.")
         set_key(settings, key.removeprefix("method."), _value(text))
     return settings
+
+
+def _given(arguments: argparse.Namespace, keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
 
 
 def _value(text: str) -> Any:

@@ -3,6 +3,7 @@
 from peerwise.data.dataset import Dataset
 from peerwise.data.loaders import DATASETS, load, load_folder, load_split_file, load_table
 from peerwise.data.partitions import PARTITIONS, Share, partition_parameters, partition_rows
+from peerwise.data.public import PublicSet
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate, digest
 from peerwise.data.site import Site, default_partition, derived_seed, make_sites, work_anew
 from peerwise.data.split import split_rows
@@ -15,6 +16,7 @@ __all__ = [
     "Indices",
     "Inputs",
     "Kind",
+    "PublicSet",
     "Rows",
     "Sequences",
     "Share",

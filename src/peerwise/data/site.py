@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.partitions import Share, partition_rows
+from peerwise.data.public import PublicSet, public_set, set_aside
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences
 from peerwise.data.split import FRACTIONS, split_rows
-from peerwise.errors import DataError, PartitionError
+from peerwise.errors import DataError
 
 PARTS = ("train", "val", "test")
 
@@ -36,6 +37,7 @@ def derived_seed(*parts: object) -> int:
 class Site:
     """One site of a federation. ``classes`` is the common label set; a site may lack some of it.
 
+    ``public`` are the unlabelled rows common to all sites, ``public_set`` says which they are.
     ``state`` is all that survives a round. ``keep(parts, work)`` returns what ``work()`` made for these parts before,
     so that a second method never trains the same model again.
     """
@@ -54,6 +56,7 @@ class Site:
     state: dict[str, Any] = field(default_factory=dict)
     index: dict[str, Indices] = field(default_factory=dict)
     keep: Keep = work_anew
+    public_set: PublicSet | None = None
 
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""
@@ -72,6 +75,7 @@ def make_sites(
     recipes: Sequence[str] = (),
     assign: Literal["all", "cycle"] = "all",
     public: int = 0,
+    public_alpha: float | None = None,
     fractions: tuple[float, float, float] = FRACTIONS,
     device: str = "cpu",
     **partition_params: Any,
@@ -81,8 +85,8 @@ def make_sites(
     ``partition`` is by default the data set's own sites where it has them (hospitals, domains, those of a split file,
     whose splits are then used too), else "dirichlet". ``sites`` is 10 for the drawn partitions; natural sites are as
     many as the column has values. ``public`` rows are set aside first, unlabelled and common to all (whole groups
-    where there are groups, so at least that many). With ``assign="cycle"`` site i trains only
-    ``recipes[i % len(recipes)]``.
+    where there are groups, so at least that many); ``public_alpha`` skews their classes by a Dirichlet draw. With
+    ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``.
     """
     if assign not in ("all", "cycle"):
         raise DataError(f"assign is {assign!r}; use 'all' or 'cycle'.")
@@ -91,15 +95,19 @@ def make_sites(
         only = [dataset.classes[code] for code in present]
         raise DataError(f"{dataset.name}: all {len(dataset)} rows are of one class {only}; at least two are needed.")
     name = partition or default_partition(dataset)
-    aside, rest = _set_aside(dataset, public, seed)
+    aside, rest = set_aside(dataset, public, _rng(seed, "public"), public_alpha)
     shares = partition_rows(dataset.take(rest), name, sites, _rng(seed, "partition"), **partition_params)
     fixed = dataset.natural_split is not None and name == "natural"
-    shown = dataset.X[aside] if public else None
-    return [
-        _site(
-            dataset, rest[share.rows], share, fixed, fractions, seed, device, shown, _assigned(recipes, assign, place)
-        )
+    drawn = [
+        _site(dataset, rest[share.rows], share, fixed, fractions, seed, device, _assigned(recipes, assign, place))
         for place, share in enumerate(shares)
+    ]
+    if public == 0:
+        return drawn
+    shown, common = dataset.X[aside], public_set(dataset, aside)
+    return [
+        replace(site, public=_seen(shown, share.features), public_set=common)
+        for site, share in zip(drawn, shares, strict=True)
     ]
 
 
@@ -123,7 +131,6 @@ def _site(
     fractions: tuple[float, float, float],
     seed: int,
     device: str,
-    public: Inputs | None,
     recipes: tuple[str, ...],
 ) -> Site:
     if fixed and dataset.natural_split is not None:
@@ -149,7 +156,6 @@ def _site(
         val=val,
         test=test,
         features=features,
-        public=None if public is None else _seen(public, share.features),
         recipes=recipes,
         seed=seed,
         device=device,
@@ -159,22 +165,3 @@ def _site(
 
 def _seen(X: Inputs, features: tuple[int, ...] | None) -> Inputs:
     return X if features is None or isinstance(X, Sequences) else X[:, list(features)]
-
-
-def _set_aside(dataset: Dataset, public: int, seed: int) -> tuple[Indices, Indices]:
-    everything = np.arange(len(dataset))
-    if public == 0:
-        return everything[:0], everything
-    if not 0 < public < len(dataset):
-        raise PartitionError(
-            f"public={public} rows cannot be set aside from {len(dataset)}; use a number from 0 to {len(dataset) - 1}."
-        )
-    group = everything if dataset.group is None else dataset.group
-    member = np.unique(group, return_inverse=True)[1]
-    order = _rng(seed, "public").permutation(int(member.max()) + 1)
-    sizes = np.bincount(member)[order]
-    chosen = order[: int(np.searchsorted(np.cumsum(sizes), public)) + 1]
-    taken = np.isin(member, chosen)
-    if taken.all():
-        raise PartitionError(f"public={public} would take every group; use a smaller number.")
-    return everything[taken], everything[~taken]

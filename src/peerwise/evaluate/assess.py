@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from peerwise.errors import ConfigError, DataError, choices
 from peerwise.evaluate.method_table import method_table
 from peerwise.evaluate.paired import LEVEL
+from peerwise.evaluate.protocol import fell_back, missed_rounds, peers_left_out, privacy, tuned
 from peerwise.evaluate.site_table import site_table
 from peerwise.evaluate.subgroups import subgroup_tables
 from peerwise.metrics import BINS, FLOOR, THRESHOLD, positive_class
@@ -41,6 +42,7 @@ class Assessment:
     ``fell_back``: ``seed``, ``method``, ``site``, ``to``, ``why`` where something simpler had to answer.
     ``peers_left_out``: ``seed``, ``method``, ``site``, ``model``, ``why`` where a peer's model could not be used and
     the others answered without it, which by itself is no falling back.
+    ``missed_rounds``, ``privacy``, ``tuned``: as the functions of these names in `peerwise.evaluate.protocol` say.
     """
 
     settings: dict[str, Any]
@@ -50,6 +52,9 @@ class Assessment:
     site_subgroups: pd.DataFrame
     fell_back: list[dict[str, Any]]
     peers_left_out: list[dict[str, Any]]
+    missed_rounds: list[dict[str, Any]] = field(default_factory=list)
+    privacy: list[dict[str, Any]] = field(default_factory=list)
+    tuned: list[dict[str, Any]] = field(default_factory=list)
 
 
 def assess(
@@ -64,10 +69,11 @@ def assess(
     if not run.predictions:
         raise DataError("this run has no predictions: expected a run as `simulate` returns it. Simulate again.")
     answers = next(iter(run.predictions.values()))["probabilities"]
-    names = tuple(classes) or tuple(str(code) for code in range(answers.shape[1]))
+    names = tuple(classes) or tuple(map(str, range(answers.shape[1])))
     code = positive_class(answers, check_positive(positive, names, threshold))
     sites = site_table(run, names, code, threshold)
     pooled, apart = subgroup_tables(run, code, threshold)
+    methods = method_table(run, sites)
     return Assessment(
         settings={
             "threshold": threshold,
@@ -77,20 +83,15 @@ def assess(
             "ece_bins": BINS,
             "log_loss_floor": FLOOR,
         },
-        methods=method_table(run, sites),
+        methods=methods,
         sites=sites,
         subgroups=pooled,
         site_subgroups=apart,
-        fell_back=[
-            {"seed": seed, "method": method, "site": site, **tree["fell_back"]}
-            for (seed, method, site), tree in run.predictions.items()
-            if tree["fell_back"]
-        ],
-        peers_left_out=[
-            {"seed": seed, "method": method, "site": site, "model": model, "why": why}
-            for (seed, method, site), tree in run.predictions.items()
-            for model, why in tree["peers_left_out"].items()
-        ],
+        fell_back=fell_back(run),
+        peers_left_out=peers_left_out(run),
+        missed_rounds=missed_rounds(run),
+        privacy=privacy(run, methods),
+        tuned=tuned(run),
     )
 
 

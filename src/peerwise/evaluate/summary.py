@@ -63,7 +63,9 @@ def _line(part: pd.DataFrame) -> dict[str, float]:
             line[column] = float(pd.to_numeric(scored[column]).mean())
         if column in OTHERS and column in scored.columns:
             line[f"{column}_sites"] = int(scored[column].notna().sum())
-    line["bytes_sent"] = float(part["bytes_sent"].mean())
+    for column in ("bytes_sent", "bytes_received", "rounds"):
+        if column in part.columns:
+            line[column] = float(part[column].mean())
     for column in [column for column in part.columns if column.startswith("seconds_")]:
         # A phase that a method does not have is no phase of zero seconds.
         line[column] = float(part.groupby("seed")[column].sum(min_count=1).mean())

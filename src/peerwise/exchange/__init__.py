@@ -2,7 +2,8 @@
 
 from peerwise.exchange.base import Exchange
 from peerwise.exchange.folder import FolderExchange
+from peerwise.exchange.lazy import LazyParcels, sizes_of
 from peerwise.exchange.memory import MemoryExchange
 from peerwise.exchange.names import file_name
 
-__all__ = ["Exchange", "FolderExchange", "MemoryExchange", "file_name"]
+__all__ = ["Exchange", "FolderExchange", "LazyParcels", "MemoryExchange", "file_name", "sizes_of"]

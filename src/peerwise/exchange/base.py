@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from peerwise.parcels import Parcel
@@ -13,5 +14,5 @@ class Exchange(Protocol):
     def post(self, round: int, site: str, parcel: Parcel) -> None:
         """Make a site's parcel of a round available to all."""
 
-    def collect(self, round: int, quorum: int = 0, deadline: float = 0.0) -> dict[str, Parcel]:
+    def collect(self, round: int, quorum: int = 0, deadline: float = 0.0) -> Mapping[str, Parcel]:
         """The parcels of a round, once ``quorum`` of them are there or ``deadline`` seconds have passed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from peerwise.exchange.lazy import LazyParcels
 from peerwise.exchange.names import file_name, site_name
 from peerwise.parcels import Parcel, Store
 
@@ -21,11 +22,12 @@ class FolderExchange:
     def post(self, round: int, site: str, parcel: Parcel) -> None:
         self._store.save_packed(self._name(round, site), *parcel.encode())
 
-    def collect(self, round: int, quorum: int = 0, deadline: float = 0.0) -> dict[str, Parcel]:
+    def collect(self, round: int, quorum: int = 0, deadline: float = 0.0) -> LazyParcels:
         until = time.monotonic() + deadline
         while len(names := self._there(round)) < quorum and time.monotonic() < until:
             time.sleep(PAUSE)
-        return {site: Parcel.decode(*self._store.load_packed(self._name(round, site))) for site in names}
+        sizes = {site: self._store.size(self._name(round, site)) for site in names}
+        return LazyParcels(sizes, lambda site: Parcel.decode(*self._store.load_packed(self._name(round, site))))
 
     def _there(self, round: int) -> list[str]:
         before, after = (part.format(round=round) for part in self._pattern.split("{site}"))

@@ -31,7 +31,7 @@ def check_value(value: Any, hint: Any, key: str) -> None:
 def hints_of(function: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
     """The type hints of these parameters; `Any` where there is none or it cannot be read at run time."""
     try:
-        hints = get_type_hints(vars(function).get("__init__", function) if isinstance(function, type) else function)
+        hints = get_type_hints(function.__init__ if isinstance(function, type) else function)  # type: ignore[misc]
     except NameError:
         hints = {}
     return {name: hints.get(name, Any) for name in names}

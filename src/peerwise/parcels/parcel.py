@@ -20,6 +20,7 @@ class Parcel(Mapping[str, Any]):
 
     def __init__(self, /, **items: Any) -> None:
         self._items = items
+        self._size: int | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self._items[name]
@@ -52,9 +53,19 @@ class Parcel(Mapping[str, Any]):
         """Bytes on the wire: the manifest and every blob; an empty parcel costs nothing because none is sent."""
         if not self._items:
             return 0
-        manifest, blobs = self.encode()
-        return len(manifest) + sum(map(len, blobs.values()))
+        return size(*self.encode()) if self._size is None else self._size
 
     @classmethod
     def decode(cls, manifest: bytes, blobs: Mapping[str, bytes]) -> Parcel:
-        return cls(**unpack(manifest, blobs))
+        return cls.of_size(size(manifest, blobs), unpack(manifest, blobs))
+
+    @classmethod
+    def of_size(cls, nbytes: int, items: Mapping[str, Any]) -> Parcel:
+        """With items whose encoding is known to take so many bytes."""
+        parcel = cls(**items)
+        parcel._size = nbytes
+        return parcel
+
+
+def size(manifest: bytes, blobs: Mapping[str, bytes | memoryview]) -> int:
+    return len(manifest) + sum(map(len, blobs.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ Parts = Mapping[str, Any]
 UNFINISHED = ".unfinished"  # the ending of a file that is being written
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash."""
+def write_atomic(path: Path, *parts: bytes | memoryview, durable: bool = True) -> None:
+    """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash. Where it need
+    not be ``durable`` it is not flushed, which is much faster: a power cut, and that alone, may then damage it."""
     try:
-        _write_atomic(path, data)
+        _write_atomic(path, parts, durable)
     except OSError as error:
+        room = sum(map(len, parts))
         raise StorageError(
-            f"{path} cannot be written ({error.strerror or error}): expected room for {len(data)} bytes in a folder "
+            f"{path} cannot be written ({error.strerror or error}): expected room for {room} bytes in a folder "
             f"that may be written. Free some space or choose another folder, and run again: what is there is whole."
         ) from error
 
@@ -32,19 +34,22 @@ def remove_leftovers(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write_atomic(path: Path, data: bytes) -> None:
+def _write_atomic(path: Path, parts: Sequence[bytes | memoryview], durable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid.uuid4().hex}{UNFINISHED}")
     try:
         # Not tempfile: its files are for their owner alone, and a shared folder is read by others.
         with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            file.writelines(parts)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if not durable:
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -79,6 +84,12 @@ class Store:
         manifest = path.read_bytes()
         blobs = {key: self._blob(key).read_bytes() for key in blob_names(manifest) if self._blob(key).is_file()}
         return manifest, blobs
+
+    def size(self, name: str) -> int:
+        """Bytes of a tree: its manifest and those of its blobs that are there."""
+        manifest = self._manifest(name).read_bytes()
+        blobs = [self._blob(key) for key in blob_names(manifest)]
+        return len(manifest) + sum(blob.stat().st_size for blob in blobs if blob.is_file())
 
     def load(self, name: str) -> dict[str, Any]:
         return unpack(*self.load_packed(name))

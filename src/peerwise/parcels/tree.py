@@ -9,23 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as save_arrays
 
 from peerwise.errors import ParcelError
+from peerwise.parcels.flat import NAMES, flat_parts, flat_views
 
 Blobs = dict[str, bytes]
-
-# what safetensors can hold
-ARRAY_TYPES = {"bool", "float16", "float32", "float64"} | {
-    f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)
-}
+Parts = Sequence[bytes | memoryview]
 
 
 def sha256(data: bytes) -> str:
@@ -34,15 +30,30 @@ def sha256(data: bytes) -> str:
 
 def pack(tree: Mapping[str, Any]) -> tuple[bytes, Blobs]:
     """The manifest (canonical JSON) and the blobs of a tree."""
+    manifest, blobs = pack_parts(tree, _sha256_of)
+    return manifest, {name: b"".join(parts) for name, parts in blobs.items()}
+
+
+def pack_parts(tree: Mapping[str, Any], named: Callable[[Parts], str]) -> tuple[bytes, dict[str, Parts]]:
+    """The same with each blob in parts, which share the memory of the tree, and under another name. The arrays come
+    first."""
     arrays: dict[str, NDArray[Any]] = {}
-    blobs: Blobs = {}
-    body = _encode(tree, arrays, blobs, "")
+    blobs: dict[str, Parts] = {}
+    body = _encode(tree, arrays, blobs, "", named)
     manifest = {"format": 1, "body": body, "arrays": None}
     if arrays:
-        data = save_arrays(arrays)
-        manifest["arrays"] = sha256(data)
-        blobs[sha256(data)] = data
+        data = flat_parts(arrays)
+        name = named(data)
+        manifest["arrays"] = name
+        blobs = {name: data, **blobs}
     return json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode(), blobs
+
+
+def _sha256_of(parts: Parts) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part)
+    return total.hexdigest()
 
 
 def blob_names(manifest: bytes) -> list[str]:
@@ -66,15 +77,7 @@ def blob_names(manifest: bytes) -> list[str]:
 
 def unpack(manifest: bytes, blobs: Mapping[str, bytes]) -> dict[str, Any]:
     """The tree again; a blob that is missing or whose bytes do not match its name is refused."""
-    for name in blob_names(manifest):
-        if name not in blobs:
-            raise ParcelError(
-                f"blob {name[:12]} is missing: expected every blob that the manifest names. Fetch it again."
-            )
-        if sha256(blobs[name]) != name:
-            raise ParcelError(
-                f"blob {name[:12]} does not match its sha256: it was changed or cut short. Fetch it again."
-            )
+    _verify(manifest, blobs)
     parsed = _parse(manifest)
     try:
         arrays = load_arrays(blobs[parsed["arrays"]]) if parsed["arrays"] is not None else {}
@@ -89,6 +92,27 @@ def unpack(manifest: bytes, blobs: Mapping[str, bytes]) -> dict[str, Any]:
     return tree
 
 
+def unpack_own(manifest: bytes, blobs: Mapping[str, memoryview]) -> dict[str, Any]:
+    """The tree again, from bytes that were verified to be those that this process or one like it has packed; its arrays
+    share their memory."""
+    parsed = json.loads(manifest)
+    arrays = flat_views(blobs[parsed["arrays"]]) if parsed["arrays"] is not None else {}
+    tree: dict[str, Any] = _decode(parsed["body"], arrays, blobs)
+    return tree
+
+
+def _verify(manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+    for name in blob_names(manifest):
+        if name not in blobs:
+            raise ParcelError(
+                f"blob {name[:12]} is missing: expected every blob that the manifest names. Fetch it again."
+            )
+        if sha256(blobs[name]) != name:
+            raise ParcelError(
+                f"blob {name[:12]} does not match its sha256: it was changed or cut short. Fetch it again."
+            )
+
+
 def _parse(manifest: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(manifest)
@@ -101,22 +125,25 @@ def _parse(manifest: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _encode(node: Any, arrays: dict[str, NDArray[Any]], blobs: Blobs, path: str) -> Any:
+def _encode(
+    node: Any, arrays: dict[str, NDArray[Any]], blobs: dict[str, Parts], path: str, named: Callable[[Parts], str]
+) -> Any:
     if isinstance(node, np.ndarray):
         return _encode_array(node, arrays, path)
     if isinstance(node, bytes):
-        blobs[sha256(node)] = node
-        return {"$blob": sha256(node)}
-    if isinstance(node, np.generic) and node.dtype.name in ARRAY_TYPES:
+        name = named([node])
+        blobs[name] = [node]
+        return {"$blob": name}
+    if isinstance(node, np.generic) and node.dtype.newbyteorder("=") in NAMES:
         node = node.item()
     if isinstance(node, Mapping):
         for key in node:
             if not isinstance(key, str) or key.startswith("$"):
                 raise ParcelError(f"{key!r} cannot name an item: expected text that does not start with '$'.")
         # In sorted order, because arrays are numbered as they come and equal trees must give equal manifests.
-        return {key: _encode(node[key], arrays, blobs, f"{path}/{key}") for key in sorted(node)}
+        return {key: _encode(node[key], arrays, blobs, f"{path}/{key}", named) for key in sorted(node)}
     if isinstance(node, list | tuple):
-        return [_encode(value, arrays, blobs, f"{path}/{place}") for place, value in enumerate(node)]
+        return [_encode(value, arrays, blobs, f"{path}/{place}", named) for place, value in enumerate(node)]
     if isinstance(node, float) and not math.isfinite(node):
         raise ParcelError(f"{path} is {node}, which JSON cannot hold: put it into an array, or use None.")
     if node is None or isinstance(node, bool | int | float | str):
@@ -125,15 +152,16 @@ def _encode(node: Any, arrays: dict[str, NDArray[Any]], blobs: Blobs, path: str)
 
 
 def _encode_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> dict[str, str]:
-    if array.dtype.name not in ARRAY_TYPES:
+    native = array.dtype.newbyteorder("=")
+    if native not in NAMES:
         raise ParcelError(f"{path} is an array of {array.dtype}: expected numbers or booleans of at most 64 bits.")
     # A number, not the path: {"a/b": ...} and {"a": {"b": ...}} have the same path.
     name = str(len(arrays))
-    arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    arrays[name] = np.asarray(array, dtype=native, order="C")
     return {"$array": name}
 
 
-def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, bytes]) -> Any:
+def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, bytes | memoryview]) -> Any:
     if isinstance(node, dict):
         if "$array" in node:
             name = node["$array"]
@@ -141,7 +169,7 @@ def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, b
                 raise ParcelError(f"array {name!r} is missing from the arrays blob: expected {sorted(arrays)}.")
             return arrays[name]
         if "$blob" in node:
-            return blobs[node["$blob"]]
+            return bytes(blobs[node["$blob"]])
         return {key: _decode(value, arrays, blobs) for key, value in node.items()}
     if isinstance(node, list):
         return [_decode(value, arrays, blobs) for value in node]

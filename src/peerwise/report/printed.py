@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from peerwise.evaluate import Assessment
+from peerwise.report.protocol import missed_lines, privacy_lines, tuned_lines
 from peerwise.report.tables import (
     behaviour_table,
     cost_table,
@@ -21,10 +22,11 @@ from peerwise.report.tables import (
 
 RIGHT = "percent of test rows answered rightly; mean over sites and seeds"
 OWN = """\
-points over the mean of the site's own models; interval: score method, as wide
-as one seed's; loss/site: what losing sites lose, spread over all sites"""
+points over the mean of the site's own models of the same pool, or over local
+where a method has no pool; interval: score method, as wide as one seed's;
+loss/site: what losing sites lose, spread over all sites"""
 TESTS = """
-signif.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
+sig.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
 PROBABILITIES = "mean over the sites where it is defined, in percent; NLL and Brier as they are"
 CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
 BEHAVIOUR = """\
@@ -34,7 +36,9 @@ CHOICE = """
 gap closed: from own (0) to oracle (100); wrong trust: on models that err there;
 mismatch: models wrongly chosen or missed; home rho: Spearman, trust against
 class frequency at a model's home"""
-COST = "seconds of all sites together; pool s: asking all models about a site's rows"
+COST = """\
+bytes a site; seconds of all sites together; pool s: asking all models about a
+site's rows"""
 SUBGROUPS = "all sites together, mean over seeds; gain: points over the own models"
 
 
@@ -47,7 +51,7 @@ def print_summary(summary: pd.DataFrame, console: Console, settings: dict[str, A
 
 def print_assessment(found: Assessment, console: Console) -> None:
     """The tables of the methods, those by subgroup, and a line for each site that fell back, and for each peer's model
-    that a site had to do without."""
+    that a site had to do without; then a line a method for what its privacy, its tuning and its absent sites say."""
     print_summary(found.methods, console, found.settings)
     if len(found.subgroups):
         for place, (name, part) in enumerate(found.subgroups.groupby("subgroup", sort=False)):
@@ -57,6 +61,8 @@ def print_assessment(found: Assessment, console: Console) -> None:
         _tell(console, line, f"answered by {line['to']}")
     for line in found.peers_left_out:
         _tell(console, line, f"without {line['model']}")
+    for text in (*tuned_lines(found.tuned), *missed_lines(found.missed_rounds), *privacy_lines(found.privacy)):
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def _tell(console: Console, line: dict[str, Any], what: str) -> None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from peerwise.evaluate.summary import LOCAL
 from peerwise.report.cells import decimal, interval, marked, number, percent, plain_table, size
 
-PHASES = {"train": "train s", "outputs": "pool s", "fit": "fit s", "predict": "predict s"}
+PHASES = {"train": "train\ns", "outputs": "pool\ns", "fit": "fit\ns", "predict": "predict\ns"}
 NAN = math.nan
 
 
@@ -34,7 +34,7 @@ def own_table(summary: pd.DataFrame, metric: str) -> Table | None:
         return None
     tested = metric == "accuracy" and "tests" in others.columns
     columns = ("method", "gain", "95 %\ninterval", "win/tie/\nloss %", "loss/\nsite")
-    table = plain_table(*columns, *(("signif.\nbetter", "signif.\nworse") if tested else ()))
+    table = plain_table(*columns, *(("sig.\nbetter", "sig.\nworse") if tested else ()))
     for method, line in others.iterrows():
         ends = interval(line.get(f"{metric}_gain_low", NAN), line.get(f"{metric}_gain_high", NAN))
         shares = [percent(line[f"{metric}_{key}"], ".0f") for key in ("wins", "ties", "losses")]
@@ -78,11 +78,14 @@ def behaviour_table(summary: pd.DataFrame) -> Table | None:
 
 
 def cost_table(summary: pd.DataFrame) -> Table:
-    """Bytes sent by a site; seconds of all sites together: training, asking the pool's models, fitting, predicting."""
-    table = plain_table("method", "sent/site", *PHASES.values())
+    """Rounds; bytes sent and received by a site; seconds of all sites together: training, asking the pool's models,
+    fitting, predicting."""
+    table = plain_table("method", "rounds", "sent\n/site", "received\n/site", *PHASES.values())
     for method, line in summary.iterrows():
-        seconds = [number(line.get(f"seconds_{phase}", NAN)) for phase in PHASES]
-        table.add_row(str(method), size(line["bytes_sent"]), *seconds)
+        rounds = line.get("rounds", NAN)
+        cells = ["-" if math.isnan(rounds) else f"{rounds:.0f}"]
+        cells += [size(line[key]) if key in line else "-" for key in ("bytes_sent", "bytes_received")]
+        table.add_row(str(method), *cells, *(number(line.get(f"seconds_{phase}", NAN)) for phase in PHASES))
     return table
 
 

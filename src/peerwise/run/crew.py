@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from multiprocessing import connection as pipes
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 from peerwise.errors import ConfigError, PeerwiseError
 from peerwise.run.stem import ONE_THREAD, packed, said
@@ -33,31 +33,52 @@ _one_at_a_time = threading.Lock()
 
 
 def spread(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, Any]]:
-    """Call the function with each of these arguments in workers: the places of the tasks and their results, as they
-    end. The result is `LOST` where the worker was ended from outside. An error ends all workers, and is raised."""
-    if not hasattr(os, "fork"):
-        raise ConfigError(f"workers is {workers}: {sys.platform} cannot fork processes; use workers=1 there.")
-    waiting = deque(range(len(tasks)))
-    busy: dict[Any, int] = {}
-    idle: list[Any] = []
-    try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
-                task = packed((function, tasks[waiting[0]]))
-                worker = idle.pop() if idle else _hired()
-                busy[worker] = waiting.popleft()
-                with suppress(OSError):  # it has ended, which is seen below
-                    worker.send_bytes(task)
-                del task  # it may be large
-            for ready in pipes.wait(list(busy)):
-                place = busy.pop(ready)
-                yield place, _result(ready, idle)
-    except Exception:
-        _let_end(busy)
-        raise
-    finally:
-        for worker in (*busy, *idle):
+    """Call the function with each of these arguments in workers, as a `Crew` does."""
+    with Crew(workers, function) as crew:
+        yield from crew.each(tasks)
+
+
+class Crew:
+    """Workers that stay until the end: each is sent the function once, when it is hired, with all that it holds."""
+
+    def __init__(self, workers: int, function: Callable[..., Any]) -> None:
+        if not hasattr(os, "fork"):
+            raise ConfigError(f"workers is {workers}: {sys.platform} cannot fork processes; use workers=1 there.")
+        self._workers = workers
+        self._function = function
+        self._idle: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._idle:
             worker.close()
+        self._idle.clear()
+
+    def each(self, tasks: Sequence[tuple[Any, ...]], at_once: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Call the function with each of these arguments: the places of the tasks and their results, as they end. The
+        result is `LOST` where the worker was ended from outside. An error ends those at work, and is raised."""
+        waiting = deque(range(len(tasks)))
+        busy: dict[Any, int] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < (at_once or self._workers):
+                    task = packed(tasks[waiting[0]])
+                    worker = self._idle.pop() if self._idle else _hired(self._function)
+                    busy[worker] = waiting.popleft()
+                    with suppress(OSError):  # it has ended, which is seen below
+                        worker.send_bytes(task)
+                    del task  # it may be large
+                for ready in pipes.wait(list(busy)):
+                    place = busy.pop(ready)
+                    yield place, _result(ready, self._idle)
+        except Exception:
+            _let_end(busy)
+            raise
+        finally:
+            for worker in busy:
+                worker.close()
 
 
 def _let_end(busy: dict[Any, int]) -> None:
@@ -92,8 +113,9 @@ def _raise(error: bytes, words: str, trace: str) -> NoReturn:
     raise (found if same else RuntimeError(words)) from RuntimeError(f"in a worker process:\n{trace}")
 
 
-def _hired() -> Any:
+def _hired(function: Callable[..., Any]) -> Any:
     """A connection to a new worker, which ends when the connection does."""
+    work = packed((function,))  # within something, because a class cannot be wrapped by itself
     settings = _paths(), _folder(), dict(os.environ)
     with _one_at_a_time:
         stem = _stem(os.getpid())
@@ -106,6 +128,7 @@ def _hired() -> Any:
     worker: Any = pipes.Connection(here.detach())
     with suppress(OSError):
         worker.send(settings)
+        worker.send_bytes(work)
     return worker
 
 

@@ -14,7 +14,8 @@ import tomli_w
 
 from peerwise.data import DATASETS, PARTITIONS, Dataset, default_partition, load, partition_parameters
 from peerwise.errors import ConfigError, choices
-from peerwise.methods import check_settings, check_value, hints_of, method_class, method_names, method_parameters
+from peerwise.methods import check_settings, check_value, hints_of, method_names, method_parameters
+from peerwise.methods.registry import base_name, check_budget, check_method, default_budget, has_budget, is_by_rounds
 from peerwise.models import ZOO, find_recipe
 
 DEFAULT_MODELS = {
@@ -22,7 +23,10 @@ DEFAULT_MODELS = {
     "image": ("small_cnn", "lenet"),
     "sequence": ("tcn", "cnn1d", "lstm"),
 }
-LOWEST = {"seeds": 1, "folds": 2, "sites": 1, "public": 0, "rows": 2, "epochs": 1}
+LOWEST = {"seeds": 1, "folds": 2, "sites": 1, "public": 0, "rows": 2, "epochs": 1, "flipped": 0, "tune": 0}
+REFERENCE = "local"
+# What decides neither the sites nor their models.
+OF_THE_METHODS = ("methods", "method", "seeds", "device", "subgroup", "training", "tune", "join", "absent")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,13 @@ class Experiment:
     for a `Dataset` at hand.
     ``partition`` None: the data set's own sites where it has them, else Dirichlet. ``assign``: every site trains all
     ``models``, or one each in turn ("cycle", the default for images). ``rows``: a random subset of the data set.
-    ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method.
+    ``public`` unlabelled rows are set aside for all sites, their classes skewed by Dirichlet(``public_alpha``).
+    ``flipped``: at so many sites, the first, every label is turned to the next class.
+    ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method; one
+    called ``name:tag`` is that method once more, with settings of its own.
+    ``training``: the budget of every method with rounds (rounds, local_epochs, batch_size, optimizer, lr); a method's
+    own settings go before it. ``tune``: so many learning rates are tried for each of them, on validation rows.
+    ``join``: the share of the sites that take part in a round. ``absent``: rounds (from 0) that a site misses, by name.
     ``subgroup``: a column by which the test rows are told apart, as `subgroups` does it; no work depends on it.
     """
 
@@ -44,6 +54,8 @@ class Experiment:
     partition_settings: dict[str, Any] = field(default_factory=dict)
     sites: int | None = None
     public: int = 0
+    public_alpha: float | None = None
+    flipped: int = 0
     models: tuple[str, ...] = ()
     assign: Literal["all", "cycle"] | None = None
     folds: int = 5
@@ -53,6 +65,10 @@ class Experiment:
     seeds: int = 3
     device: str = "cpu"
     subgroup: str | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+    tune: int = 0
+    join: float = 1.0
+    absent: dict[str, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -64,19 +80,32 @@ class Experiment:
     @property
     def pool_key(self) -> str:
         """Stands for everything that decides the sites and their models: a run folder serves one such key."""
-        other = ("methods", "method", "seeds", "device", "subgroup")
-        parts = {k: v for k, v in asdict(self).items() if k not in other}
+        parts = {k: v for k, v in asdict(self).items() if k not in OF_THE_METHODS}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+    @property
+    def by_rounds(self) -> bool:
+        """Whether a method trains nets in rounds, so that ``local`` and ``centralised`` do, with the same budget."""
+        return any(is_by_rounds(name) for name in self.methods)
 
     def settings(self, method: str) -> dict[str, Any]:
         return self.method.get(method, {})
 
+    def budget(self, method: str) -> dict[str, Any] | None:
+        """What a site may spend with this method: its own settings, then ``training``, then the defaults; None for a
+        method without rounds."""
+        if not has_budget(method, by_rounds=self.by_rounds):
+            return None
+        known = method_parameters(method, by_rounds=self.by_rounds)
+        chosen = {**known, **self.training, **self.settings(method)}
+        return {key: chosen[key] for key in default_budget()}
+
     def label(self, method: str) -> str:
-        """The method's name, with a short hash where its settings are not the defaults."""
+        """The method's name, with a short hash where it has no tag and its settings are not the defaults; the one that
+        all others are held to keeps its name."""
         settings = self.settings(method)
-        if not settings:
-            return method
-        return f"{method}~{hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]}"
+        plain = not settings or method != base_name(method) or method == REFERENCE
+        return method if plain else f"{method}~{short_hash(settings)}"
 
     def filled(self, dataset: Dataset) -> Experiment:
         """With the defaults that depend on the kind of data."""
@@ -98,6 +127,11 @@ class Experiment:
 
     def to_toml(self) -> str:
         return tomli_w.dumps({k: _listed(v) for k, v in asdict(self).items() if v is not None})
+
+
+def short_hash(value: Any) -> str:
+    """Six digits that stand for a plain value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
@@ -155,17 +189,45 @@ def _check(experiment: Experiment) -> None:
     _check_dataset(experiment.dataset)
     _check_partition(experiment)
     _check_known(experiment.models, ZOO, "models", "model")
-    if not experiment.methods:
+    _check_shares(experiment)
+    _check_methods(experiment)
+
+
+def _check_shares(experiment: Experiment) -> None:
+    alpha = experiment.public_alpha
+    if alpha is not None and (alpha <= 0 or not experiment.public):
+        raise ConfigError(
+            f"public_alpha is {alpha!r} and public {experiment.public}: expected a number above 0, and public rows "
+            f"whose classes it skews."
+        )
+    if not 0 < experiment.join <= 1:
+        raise ConfigError(f"join is {experiment.join!r}: expected a share of the sites, above 0 and at most 1.")
+    for site, rounds in experiment.absent.items():
+        if any(round < 0 for round in rounds):
+            raise ConfigError(f"absent.{site} is {rounds}: expected rounds, which count from 0.")
+
+
+def _check_methods(experiment: Experiment) -> None:
+    methods = experiment.methods
+    if not methods:
         raise ConfigError(f"methods is empty: expected at least one of {', '.join(method_names())}.")
-    _check_known(experiment.methods, method_names(), "methods", "method")
+    _check_known(methods, method_names(), "methods", "method")
     _check_known(tuple(experiment.method), method_names(), "method", "method")
     for name, settings in experiment.method.items():
-        if name not in experiment.methods:
+        if name not in methods:
             raise ConfigError(
-                f"method.{name} has settings, but methods is {', '.join(experiment.methods)}: add {name!r} to methods, "
+                f"method.{name} has settings, but methods is {', '.join(methods)}: add {name!r} to methods, "
                 f"or leave its settings out."
             )
-        check_settings(settings, hints_of(method_class(name), method_parameters(name)), f"method.{name}")
+        check_method(name, settings, by_rounds=experiment.by_rounds)
+    if experiment.training or experiment.tune:
+        check_budget(experiment.training, "training")
+        if not any(has_budget(name, by_rounds=experiment.by_rounds) for name in methods):
+            given = "training" if experiment.training else "tune"
+            raise ConfigError(
+                f"{given} is {getattr(experiment, given)}, but none of {', '.join(methods)} trains in rounds: add a "
+                f"method that does, e.g. fedavg, or leave it out."
+            )
 
 
 def _check_dataset(dataset: str) -> None:
@@ -193,7 +255,7 @@ def _check_partition(experiment: Experiment) -> None:
 
 def _check_known(names: tuple[str, ...], known: Any, key: str, what: str) -> None:
     for place, name in enumerate(names):
-        if name not in known:
+        if (base_name(name) if what == "method" else name) not in known:
             raise ConfigError(f"{key}: {choices(name, known, what)}")
         if name in names[:place]:
             raise ConfigError(f"{key} names {name!r} twice: expected each once.")

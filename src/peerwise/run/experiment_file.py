@@ -13,6 +13,7 @@ from typing import Any
 
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import method_names
+from peerwise.methods.registry import base_name
 from peerwise.run.experiment import Experiment, experiment_from
 
 
@@ -38,7 +39,7 @@ def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
     """``set_key(settings, "feddes.k", 7)``: a method's parameter, or any dotted experiment key."""
     first, *rest = key.split(".", 1)
     known = {each.name for each in fields(Experiment)}
-    if rest and first in method_names():
+    if rest and base_name(first) in method_names():
         first, rest = "method", [key]
     elif first not in known:
         raise ConfigError(choices(first, {*known, *method_names()}, "method or experiment key"))

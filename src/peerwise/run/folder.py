@@ -1,7 +1,8 @@
 """The run folder: everything a run wrote, every write whole or not at all.
 
 config.toml  split.json  events.jsonl  results.parquet
-sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...   told/   failing/   kept/   blobs/
+sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...
+told/   failing/   trained/   rounds/   kept/   blobs/
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from peerwise.methods import Inbox, Memory
 from peerwise.parcels import Keep, Parcel, Store, write_atomic
 from peerwise.parcels.store import remove_leftovers
 from peerwise.run.experiment import Experiment
+from peerwise.run.round_files import RoundFiles
+from peerwise.run.rounds import RUN
 
 
 class RunFolder:
@@ -83,6 +86,23 @@ class RunFolder:
     def save_state(self, site: str, run: str, state: dict[str, Any]) -> None:
         self.store.save(_of(site, "state", run), state)
 
+    def load_record(self, site: str, run: str) -> dict[str, Any]:
+        """The runtime's own part of a state."""
+        return dict((self.load_state(site, run) or {}).get(RUN, {}))
+
+    def rounds(self, run: str) -> RoundFiles:
+        return RoundFiles(self.path / "rounds" / run)
+
+    def save_trained(self, run: str, scores: Mapping[str, float | None]) -> None:
+        """All rounds are over: the best scores on validation rows by site."""
+        self.store.save(f"trained/{run}", {"names": list(scores), "scores": list(scores.values())})
+
+    def load_trained(self, run: str) -> dict[str, float | None] | None:
+        if not self.store.has(f"trained/{run}"):
+            return None
+        tree = self.store.load(f"trained/{run}")
+        return dict(zip(tree["names"], tree["scores"], strict=True))
+
     def has_predictions(self, site: str, run: str) -> bool:
         return self.store.has(_of(site, "predictions", run))
 
@@ -136,7 +156,13 @@ class RunFolder:
         }
         if splits.get(str(seed), split) != split:
             raise self._other()
-        write_atomic(path, json.dumps({**splits, str(seed): split}, separators=(",", ":")).encode())
+        splits[str(seed)] = split
+        if (common := sites[0].public_set) is not None:
+            public = {"name": common.name, "sha256": common.sha256, "rows": common.rows.tolist()}
+            known = splits.setdefault("public", {})  # by seed, beside the seeds, whose keys are names of sites
+            if known.setdefault(str(seed), public) != public:
+                raise self._other()
+        write_atomic(path, json.dumps(splits, separators=(",", ":")).encode())
 
     def log(self, event: dict[str, Any]) -> None:
         """One line, in one write, so that lines of several processes never mix."""

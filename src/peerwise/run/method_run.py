@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from peerwise.data import Site
-from peerwise.errors import ModelError
-from peerwise.methods import Memory, Method
+from peerwise.methods import Method
 from peerwise.run.folder import RunFolder
-from peerwise.run.rounds import agree
-from peerwise.run.steps import absorb, combines, predict, share
-from peerwise.run.workers import Done, Observer, Step, everywhere
+from peerwise.run.many_rounds import ManyRounds, nowhere
+from peerwise.run.participation import Participation
+from peerwise.run.rounds import agree, combines
+from peerwise.run.steps import absorb, judge, predict, share
+from peerwise.run.workers import Done, Observer, Step, alone, everywhere, in_turn, staff
 
 EVENTS: Mapping[Step, str] = {share: "shared", absorb: "absorbed", predict: "predicted"}
 
@@ -32,19 +34,48 @@ class MethodRun:
     folder: RunFolder
     workers: int
     tell: Observer
+    participation: Participation = field(default_factory=Participation)
 
     def finish(self) -> None:
         """Predictions at every site."""
+        if self._waiting():
+            self.train()
+            self.predict()
+
+    def train(self) -> None:
+        """All rounds; the states that answer are in the folder afterwards."""
         if not self._waiting():
             return
-        memory: Memory = {}
-        for round in range(self.method.rounds):
-            self._step(share, self._working(), round)
-            if combines(self.method):
-                memory = self._combine(round, memory)
-            self._step(absorb, self._working(), round)
+        if self.method.rounds > 1:
+            if self.folder.load_trained(self.name) is None:
+                self.folder.save_trained(self.name, self._rounds().train())
+            self.folder.rounds(self.name).remove()
+            return
+        self._step(share, self._working(), 0)
+        if combines(self.method):
+            self._combine(0)
+        self._step(absorb, self._working(), 0)
+
+    def score(self) -> float:
+        """After training, the accuracy on validation rows of the states that answer: the mean over the sites that have
+        both, NaN if none has."""
+        if self.method.rounds > 1:
+            scores = self.folder.load_trained(self.name) or {}
+        else:
+            tasks = {site.name: (judge, site, (self.method, self.folder, self.name)) for site in self._working()}
+            failed = {done.site for done in self._everywhere(tasks) if done.why is not None}
+            judged = [name for name in tasks if name not in failed]
+            scores = {name: self.folder.load_record(name, self.name).get("best_score") for name in judged}
+        known = [score for score in scores.values() if score is not None]
+        return sum(known) / len(known) if known else math.nan
+
+    def predict(self) -> None:
+        """Answer the test rows at every site."""
         self._step(predict, self._waiting())
         self._step(predict, self._waiting())  # where the method could not answer, something simpler does
+
+    def _rounds(self) -> ManyRounds:
+        return ManyRounds(self.name, self.method, self.sites, self.folder, self.workers, self.tell, self.participation)
 
     def _waiting(self) -> list[Site]:
         return [site for site in self.sites if not self.folder.has_predictions(site.name, self.name)]
@@ -52,13 +83,10 @@ class MethodRun:
     def _working(self) -> list[Site]:
         return [site for site in self.sites if self.folder.load_failure(site.name, self.name) is None]
 
-    def _combine(self, round: int, memory: Memory) -> Memory:
-        if self.folder.has_told(self.name, round):
-            return self.folder.load_told(self.name, round)[1]
-        exchange = self.folder.exchange(self.name)
-        told, memory = agree(self.method, round, exchange, memory, self.sites[0].seed)
-        self.folder.save_told(self.name, round, told, memory)
-        return memory
+    def _combine(self, round: int) -> None:
+        if not self.folder.has_told(self.name, round):
+            told, memory = agree(self.method, round, self.folder.exchange(self.name), {}, self.sites[0].seed)
+            self.folder.save_told(self.name, round, told, memory)
 
     def _step(self, step: Step, sites: list[Site], *round: int) -> None:
         about = {"run": self.name, **({"round": round[0]} if round else {})}
@@ -67,7 +95,9 @@ class MethodRun:
         at_work = {site.name for site in self._working()}
         sites = [site for site in sites if site.name not in failing]
         first: Done | None = None
-        for done in everywhere(step, sites, (self.method, self.folder, self.name, *round), self.workers, self.tell):
+        arguments = (self.method, self.folder, self.name, *round)
+        tasks = {site.name: (step, site, arguments) for site in in_turn(sites, self.workers)}
+        for done in self._everywhere(tasks):
             if done.why is not None:
                 first = first or done
                 failing[done.site] = done.why
@@ -80,24 +110,20 @@ class MethodRun:
                 self._tell_left_out(step, done.site)
         if first and set(failing) >= at_work:
             self.folder.save_failing(self.name, which, {})
-            raise self._nowhere(step, first)
+            raise nowhere(self.name, step.__name__, first)
         for site, why in failing.items():
             self.folder.save_failure(site, self.name, {"step": step.__name__, "why": why})
         if failing:
             self.folder.save_failing(self.name, which, {})
 
+    def _everywhere(self, tasks: Mapping[str, tuple[Any, ...]]) -> Iterator[Done]:
+        with staff(self.workers, alone) as team:
+            yield from everywhere(team, tasks, self.tell)
+
     def _tell_left_out(self, step: Step, site: str) -> None:
         if step is predict:
             for model, why in self.folder.load_predictions(site, self.name)["peers_left_out"].items():
                 self.tell({"event": "left out", "run": self.name, "site": site, "model": model, "why": why})
-
-    def _nowhere(self, step: Step, first: Done) -> ModelError:
-        error = ModelError(
-            f"{self.name}: {step.__name__} failed at every site still at work, such as {first.site!r}: "
-            f"{first.why} (the traceback is in events.jsonl). Mend that and run again."
-        )
-        error.add_note(first.trace)
-        return error
 
 
 def departures(tree: Mapping[str, Any]) -> dict[str, str]:

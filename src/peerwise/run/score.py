@@ -1,4 +1,4 @@
-"""One site's numbers from its predictions: a row of the results."""
+"""One site's numbers from its predictions: a row of the results, and its curves over the rounds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from peerwise.metrics import accuracy, balanced_accuracy, effective_size, scores
+
+Predictions = dict[tuple[int, str, str], dict[str, Any]]
+CURVES = {"seed": "int64", "method": "str", "site": "str", "round": "int64", "name": "str", "value": "float64"}
 
 
 def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics on the test rows, the own model's where the pool holds it, ensemble behaviour where trust is known,
-    bytes and seconds by phase."""
+    bytes, rounds and seconds by phase."""
     y, details = tree["y"], tree["details"]
     row: dict[str, Any] = {"test_rows": len(y), **scores(y, tree["probabilities"])}
     own = details["own"].argmax(axis=1) if "own" in details else None
@@ -24,5 +28,20 @@ def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     row["fallback"] = float(details["fallback"].mean()) if has_trust else None
     row["oracle"] = float(np.mean((details["says"] == y[:, None]).any(axis=1))) if has_trust else None
     row["bytes_sent"] = int(tree["sent"])
+    row["bytes_received"] = int(tree["received"])
+    row["rounds"] = tree["rounds"]
+    row["took_part"] = len(tree["took_part"])
     row["best_round"] = tree["best_round"]
+    row["lr"] = tree["lr"]
     return row | {f"seconds_{phase}": float(value) for phase, value in tree["seconds"].items()}
+
+
+def curves_of(predictions: Predictions) -> pd.DataFrame:
+    """A line a seed, method, site, round and name of a value that was noted after that round."""
+    lines = [
+        (seed, method, site, round, name, value)
+        for (seed, method, site), tree in predictions.items()
+        for name, points in tree["curves"].items()
+        for round, value in points
+    ]
+    return pd.DataFrame(lines, columns=list(CURVES)).astype(CURVES)

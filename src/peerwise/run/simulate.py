@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerwise.data import Dataset, Site, derived_seed, digest, make_sites
-from peerwise.errors import ConfigError
-from peerwise.methods import Method, check_value, make_method
+from peerwise.data import Dataset, Indices, Site, derived_seed, digest, make_sites
+from peerwise.errors import ConfigError, choices
+from peerwise.methods import check_value
+from peerwise.parcels import write_atomic
+from peerwise.run.contenders import Contender, contenders
 from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.folder import RunFolder
 from peerwise.run.method_run import MethodRun, departures
-from peerwise.run.rounds import check_sites
-from peerwise.run.score import site_row
+from peerwise.run.participation import Participation
+from peerwise.run.score import Predictions, curves_of, site_row
 from peerwise.run.subgroups import subgroups
+from peerwise.run.tuning import finish_best
 from peerwise.run.workers import Observer
-
-Predictions = dict[tuple[int, str, str], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,22 @@ class Run:
       answered
     * ``peers_left_out``: reasons by model (``model@site``, ``*@site`` for all of a site's): peers' models that failed
       on this site's rows or could not be used here, so that the others answered without them
-    * ``sent`` (bytes), ``best_round``, ``seconds`` by phase
+    * ``sent`` and ``received`` (bytes), ``seconds`` by phase
+    * ``rounds`` of the method, ``took_part`` (the rounds in which the site shared), ``best_round`` (that answers), all
+      counted from 0, ``lr`` where the method has a learning rate
+    * ``curves``: by name, (round, value) after each round; ``privacy``: what the method guarantees here, or None
+
+    ``curves``: the same as a table (``seed``, ``method``, ``site``, ``round``, ``name``, ``value``).
     """
 
     experiment: Experiment
     results: pd.DataFrame
     folder: Path | None
     predictions: Predictions = field(default_factory=dict, repr=False)
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        return curves_of(self.predictions)
 
 
 def simulate(
@@ -77,7 +87,8 @@ def simulate(
         raise ConfigError(f"workers is {workers}: expected at least 1.")
     experiment, data = _wanted(dataset, settings, data_dir)
     sites = federation(experiment, data, 0)
-    methods = _methods(experiment, sites)
+    _check_absent(experiment, sites)
+    methods = contenders(experiment, sites)
     groups = subgroups(data, experiment.subgroup) if experiment.subgroup is not None else None
     with tempfile.TemporaryDirectory(prefix="peerwise-") if out is None else nullcontext(out) as place:
         folder = RunFolder(place)
@@ -88,13 +99,15 @@ def simulate(
             predictions: Predictions = {}
             for seed in range(experiment.seeds):
                 here = sites if seed == 0 else federation(experiment, data, seed)
-                _one_seed(methods, here, seed, folder, workers, tell)
-                for label, site in product(methods, here):
-                    tree = folder.load_predictions(site.name, _named(label, seed))
+                chosen = _one_seed(methods, here, seed, folder, workers, tell, experiment)
+                for one, site in product(chosen, here):
+                    tree = folder.load_predictions(site.name, one.named(seed))
                     tree["subgroup"] = None if groups is None else groups[site.index["test"]].tolist()
-                    predictions[seed, label, site.name] = tree
+                    tree |= {"rounds": one.method.rounds, "lr": one.lr}
+                    predictions[seed, one.label, site.name] = tree
             results = _results(predictions)
             folder.save_results(results)
+            write_atomic(folder.path / "curves.parquet", curves_of(predictions).to_parquet(index=False))
             tell({"event": "end", "results": str(folder.path / "results.parquet")})
     return Run(experiment, results, Path(out) if out is not None else None, predictions)
 
@@ -115,10 +128,36 @@ def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
         recipes=experiment.models,
         assign=experiment.assign or "all",
         public=experiment.public,
+        public_alpha=experiment.public_alpha,
         device=experiment.device,
         **experiment.partition_settings,
     )
-    return [replace(site, index={part: drawn[rows] for part, rows in site.index.items()}) for site in sites]
+    if experiment.flipped > len(sites):
+        raise ConfigError(f"flipped is {experiment.flipped}: expected at most {len(sites)}, as there are sites.")
+    return [_counted(_flipped(site) if place < experiment.flipped else site, drawn) for place, site in enumerate(sites)]
+
+
+def _counted(site: Site, drawn: Indices) -> Site:
+    """With the row numbers of the whole data set."""
+    common = site.public_set
+    return replace(
+        site,
+        index={part: drawn[rows] for part, rows in site.index.items()},
+        public_set=None if common is None else replace(common, rows=drawn[common.rows]),
+    )
+
+
+def _flipped(site: Site) -> Site:
+    """A site that misleads the others: every label is the next class."""
+    train, val, test = (replace(rows, y=(rows.y + 1) % len(site.classes)) for rows in (site.train, site.val, site.test))
+    return replace(site, train=train, val=val, test=test)
+
+
+def _check_absent(experiment: Experiment, sites: list[Site]) -> None:
+    names = [site.name for site in sites]
+    for name in experiment.absent:
+        if name not in names:
+            raise ConfigError(f"absent: {choices(name, names, 'site')}")
 
 
 def _wanted(
@@ -145,16 +184,6 @@ def _check_device(device: str) -> None:
         raise ConfigError(f"device is {device!r}: expected one that is here, e.g. 'cpu'. {reason}") from error
 
 
-def _methods(experiment: Experiment, sites: list[Site]) -> dict[str, Method]:
-    """The methods by label, each of them able to run on these sites."""
-    methods: dict[str, Method] = {}
-    for name in experiment.methods:
-        method = make_method(name, experiment.settings(name), folds=experiment.folds, epochs=experiment.epochs)
-        check_sites(method, sites)
-        methods[experiment.label(name)] = method
-    return methods
-
-
 def _identity(data: Dataset) -> str:
     """Stands for rows, labels and their names."""
     named = hashlib.sha256(repr((data.classes, data.features)).encode()).hexdigest()
@@ -162,18 +191,23 @@ def _identity(data: Dataset) -> str:
 
 
 def _one_seed(
-    methods: dict[str, Method], sites: list[Site], seed: int, folder: RunFolder, workers: int, tell: Observer
-) -> None:
+    methods: dict[str, list[Contender]],
+    sites: list[Site],
+    seed: int,
+    folder: RunFolder,
+    workers: int,
+    tell: Observer,
+    experiment: Experiment,
+) -> list[Contender]:
+    """Predictions at every site; the contenders that they are of."""
     folder.save_split(seed, sites)
     sites = [replace(site, keep=folder.keep(site.name)) for site in sites]
-    for label, method in methods.items():
-        tell({"event": "method", "method": label, "seed": seed, "sites": len(sites), "rounds": method.rounds})
-        MethodRun(_named(label, seed), method, sites, folder, workers, tell).finish()
-
-
-def _named(label: str, seed: int) -> str:
-    """A method's run with one seed, as its files are called."""
-    return f"{label}-s{seed}"
+    present = Participation(experiment.join, experiment.absent, seed)
+    chosen = []
+    for trials in methods.values():
+        runs = [MethodRun(t.named(seed), t.method, sites, folder, workers, tell, present) for t in trials]
+        chosen.append(finish_best(trials, runs, seed, tell))
+    return chosen
 
 
 def _results(predictions: Predictions) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def live(control: int) -> None:
 
 
 def _load() -> None:
-    for name in ("run.steps", "models.zoo.images", "models.zoo.sequences", "models.zoo.tables"):
+    for name in ("run.steps", "run.turns", "models.zoo.images", "models.zoo.sequences", "models.zoo.tables"):
         importlib.import_module(f"peerwise.{name}")
     # Without garbage collection imports are faster; and in a worker it would write to, and so copy, every page.
     gc.freeze()
@@ -89,8 +89,9 @@ def _work(connection: int) -> None:
     os.register_at_fork(after_in_child=run.close)
     with suppress(EOFError, OSError):
         unsettled = _settle(*run.recv())
+        function, trouble = _taken_out(run.recv_bytes(), unsettled)
         while True:
-            answer = _answer(run, unsettled)
+            answer = _answer(run, function, trouble)
             sys.stdout.flush()
             sys.stderr.flush()
             run.send_bytes(answer)
@@ -119,12 +120,20 @@ def _settle(paths: list[str], folder: str, environment: dict[str, str]) -> Peerw
     return None
 
 
-def _answer(run: Any, unsettled: PeerwiseError | None) -> memoryview:
+def _taken_out(work: bytes, trouble: Exception | None) -> tuple[Any, Exception | None]:
+    """The function that all tasks are for; or the trouble, told with every task."""
+    try:
+        return (ForkingPickler.loads(work)[0] if trouble is None else None), trouble
+    except Exception as error:
+        return None, error
+
+
+def _answer(run: Any, function: Any, trouble: Exception | None) -> memoryview:
     task = run.recv_bytes()
     try:
-        if unsettled:
-            raise unsettled
-        function, arguments = ForkingPickler.loads(task)
+        if trouble:
+            raise trouble
+        arguments = ForkingPickler.loads(task)
         del task  # it may be large
         result = function(*arguments)
         try:

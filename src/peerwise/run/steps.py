@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerwise.data import Site
 from peerwise.methods import Inbox, Method
@@ -18,7 +19,7 @@ from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.parcels import Parcel
 from peerwise.run.fallback import OWN_MODELS, simpler_answer
 from peerwise.run.folder import RunFolder
-from peerwise.run.rounds import RUN, answer, begin, blank_record, finish, hear, say
+from peerwise.run.rounds import RUN, answer, begin, blank_record, combines, hear, learned, say
 
 
 def share(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> bool:
@@ -54,7 +55,6 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         return False
     failure = folder.load_failure(site.name, run)
     site.state = folder.load_state(site.name, run) or {RUN: blank_record()}
-    finish(site)
     record = site.state[RUN]
     started = time.perf_counter()
     also: list[str] = []
@@ -78,6 +78,10 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         "fell_back": {"to": to, "why": _why(site, failure, also)} if to else None,
         "peers_left_out": left_out,
         "sent": record["sent"],
+        "received": record["received"],
+        "took_part": record["took_part"],
+        "curves": {name: _points(values) for name, values in record["curves"].items()},
+        "privacy": record["privacy"] if "privacy" in record else _privacy(method, site),
         "best_round": record.get("best_round"),
         "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},
     }
@@ -85,9 +89,24 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
     return True
 
 
-def combines(method: Method) -> bool:
-    """Whether sites are told something else than the parcels themselves, which lie in the folder already."""
-    return type(method).combine is not Method.combine
+def judge(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
+    """Note how well the site answers its validation rows."""
+    state = folder.load_state(site.name, run)
+    if state is None or "best_score" in state[RUN] or not len(site.val):
+        return False
+    site.state = state
+    right = answer(method, site, site.val.X).argmax(axis=1) == site.val.y
+    site.state[RUN]["best_score"] = float(right.mean())
+    folder.save_state(site.name, run, site.state)
+    return True
+
+
+def _points(values: NDArray[np.float64]) -> list[list[float | None]]:
+    return [[int(round), float(value) if np.isfinite(value) else None] for round, value in values]
+
+
+def _privacy(method: Method, site: Site) -> dict[str, Any] | None:
+    return method.privacy(site) if learned(site) else None
 
 
 def _instead(site: Site, *, failed: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from peerwise.data.dataset import Dataset
-from peerwise.data.partitions.by_column import feature_shift, natural
+from peerwise.data.partitions.by_column import feature_shift, hybrid, natural
 from peerwise.data.partitions.by_feature import vertical
 from peerwise.data.partitions.by_label import dirichlet, disjoint, equal_label_skew, exdir, pathological
 from peerwise.data.partitions.by_size import quantity
@@ -34,7 +34,9 @@ PARTITIONS: dict[str, Partition] = {
     "natural": natural,
     "vertical": vertical,
     "feature_shift": feature_shift,
+    "hybrid": hybrid,
 }
+COUNT_THEIR_SITES = ("natural", "hybrid")  # as many as the data have
 DEFAULT_SITES = 10
 
 
@@ -62,7 +64,7 @@ def partition_rows(
         raise PartitionError(f"sites={sites!r}; use a whole number of at least 1.")
     if name == "natural":
         return natural(dataset, sites, rng, **params)
-    wanted = DEFAULT_SITES if sites is None else int(sites)
+    wanted = DEFAULT_SITES if sites is None and name not in COUNT_THEIR_SITES else sites
     if dataset.group is None:
         return PARTITIONS[name](dataset, wanted, rng, **params)
     member = _units(dataset, params.get("column", known.get("column")))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data.dataset import Dataset
+from peerwise.data.partitions.by_label import pathological
 from peerwise.data.partitions.share import Share
 from peerwise.data.rows import Indices
 from peerwise.errors import PartitionError, choices
@@ -39,6 +40,37 @@ def feature_shift(dataset: Dataset, sites: int, rng: np.random.Generator, *, col
         rows = np.flatnonzero(values == domain)
         for place, part in enumerate(_stratified_pieces(rows, dataset.y[rows], int(pieces), rng)):
             shares.append(Share(part, str(domain) if pieces == 1 else f"{domain}-{place}"))
+    return shares
+
+
+def hybrid(
+    dataset: Dataset,
+    sites: int | None,
+    rng: np.random.Generator,
+    *,
+    sites_per_domain: int = 5,
+    classes_per_site: int = 2,
+    column: str = "site",
+) -> list[Share]:
+    """Both shifts at once: every domain (a value of ``column``) is shared out among its own sites as `pathological`
+    does it, ``classes_per_site`` classes each."""
+    if sites_per_domain < 1:
+        raise PartitionError(f"sites_per_domain={sites_per_domain}; use at least 1.")
+    values = _values(dataset, column)
+    domains = np.unique(values)
+    if sites is not None and sites != len(domains) * sites_per_domain:
+        raise PartitionError(
+            f"sites={sites}, but sites_per_domain={sites_per_domain} and column {column!r} has {len(domains)} domains; "
+            f"leave sites out, there are {len(domains) * sites_per_domain}, or change sites_per_domain."
+        )
+    shares = []
+    for domain in map(str, domains):
+        rows = np.flatnonzero(values == domain)
+        try:
+            within = pathological(dataset.take(rows), sites_per_domain, rng, classes_per_site=classes_per_site)
+        except PartitionError as error:
+            raise PartitionError(f"domain {domain!r}, sites_per_domain={sites_per_domain}: {error}") from error
+        shares += [Share(rows[share.rows], share.name.replace("site", domain, 1)) for share in within]
     return shares
 
 

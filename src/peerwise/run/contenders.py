@@ -1,0 +1,73 @@
+"""The methods of a run: what each is called, what its files are called, and the learning rates it is tried with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+
+from peerwise.data import Site
+from peerwise.methods import Method, make_method
+from peerwise.methods.registry import base_name
+from peerwise.run.experiment import Experiment, short_hash
+from peerwise.run.rounds import check_sites
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One method with one learning rate (None: it has no budget): ``label`` in the tables, ``stem`` in file names."""
+
+    label: str
+    stem: str
+    method: Method
+    lr: float | None
+
+    def named(self, seed: int) -> str:
+        """Its run with one seed, as the files are called."""
+        return f"{self.stem}-s{seed}"
+
+
+def contenders(experiment: Experiment, sites: Sequence[Site]) -> dict[str, list[Contender]]:
+    """By label, each method able to run on these sites: once, or once for each learning rate to be tried."""
+    found: dict[str, list[Contender]] = {}
+    for name in experiment.methods:
+        budget = experiment.budget(name)
+        if budget is None:
+            trials = [_contender(experiment, name, None)]
+        else:
+            rates = learning_rates(budget["lr"], max(experiment.tune, 1))
+            trials = [_contender(experiment, name, {**budget, "lr": lr}) for lr in rates]
+        check_sites(trials[0].method, sites)
+        found[experiment.label(name)] = trials
+    return found
+
+
+def learning_rates(base: float, number: int) -> list[float]:
+    """
+    >>> learning_rates(0.01, 7)
+    [0.01, 0.00333333, 0.03, 0.001, 0.1, 0.000333333, 0.3]
+    """
+    factors = (factor for power in count() for each in (3, 10) for factor in (10**-power / each, each * 10**power))
+    return [base, *(float(f"{base * factor:.6g}") for factor in islice(factors, number - 1))]
+
+
+def _contender(experiment: Experiment, name: str, budget: dict[str, float] | None) -> Contender:
+    settings = {**experiment.settings(name), **(budget or {})}
+    method = make_method(
+        name, settings, folds=experiment.folds, epochs=experiment.epochs, by_rounds=experiment.by_rounds
+    )
+    lr = None if budget is None else budget["lr"]
+    return Contender(experiment.label(name), _stem(experiment, name, budget, method.rounds), method, lr)
+
+
+def _stem(experiment: Experiment, name: str, budget: dict[str, float] | None, rounds: int) -> str:
+    """The label, and a hash of all else that decides the numbers, so that no two runs in a folder share files."""
+    decides: dict[str, object] = {}
+    if name != base_name(name) and experiment.settings(name):
+        decides["settings"] = experiment.settings(name)
+    if budget is not None:
+        decides["budget"] = budget
+    if rounds > 1 and (experiment.join < 1 or any(experiment.absent.values())):
+        decides["present"] = [experiment.join, experiment.absent]
+    stem = experiment.label(name).replace(":", "+")  # no colon in a file name: not every system takes it
+    return f"{stem}~{short_hash(decides)}" if decides else stem
