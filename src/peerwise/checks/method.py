@@ -6,6 +6,7 @@ import copy
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from numpy.typing import NDArray
 from peerwise.data import Feature, Rows, Site
 from peerwise.exchange import Exchange, FolderExchange, MemoryExchange
 from peerwise.methods import Method
+from peerwise.methods.by_rounds import ByRounds
+from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel, pack, unpack
-from peerwise.run.rounds import RUN, agree, answer, begin, finish, hear, run_method, say
+from peerwise.run.participation import Participation
+from peerwise.run.rounds import RUN, agree, answer, begin, finish, hear, learned, run_method, say
 
 Answers = dict[str, NDArray[np.float64]]
 PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95", b"sklearn.", b"numpy.core.multiarray")
@@ -26,14 +30,18 @@ def check_method(method: Method, sites: Callable[[], list[Site]] | None = None) 
     """Raise an AssertionError that says what is wrong, or return.
 
     ``sites`` makes the federation anew each time; by default small tables at five sites, among them one that lacks a
-    class, one with a single class, one without validation rows and one with two rows.
+    class, one with a single class, one without validation rows and one with two rows, with public rows beside them. A
+    method with rounds trains a small net at each, others two models that are not.
     """
-    make = sites or awkward_sites
-    for check in CHECKS:
-        check(copy.deepcopy(method), make)
+    # Not in alphabetical order, so that a method which relies on the order of a mapping is found out.
+    recipes = ("mlp",) if isinstance(method, ByRounds) else ("logistic", "forest")
+    make = sites or partial(awkward_sites, recipes)
+    with one_thread():  # as runs do it: sums depend on the number of threads
+        for check in CHECKS:
+            check(copy.deepcopy(method), make)
 
 
-def awkward_sites(seed: int = 0) -> list[Site]:
+def awkward_sites(recipes: tuple[str, ...] = ("logistic", "forest"), seed: int = 0) -> list[Site]:
     """Five sites with three overlapping classes of four features, some values missing."""
     rows: dict[str, tuple[list[int], int]] = {
         "full": ([0, 1, 2] * 16, 12),
@@ -43,10 +51,10 @@ def awkward_sites(seed: int = 0) -> list[Site]:
         "two rows": ([0, 1], 0),
     }
     keep = Keep()
-    return [_site(name, labels, held, seed, keep) for name, (labels, held) in rows.items()]
+    return [_site(name, labels, held, recipes, seed, keep) for name, (labels, held) in rows.items()]
 
 
-def _site(name: str, labels: list[int], held: int, seed: int, keep: Keep) -> Site:
+def _site(name: str, labels: list[int], held: int, recipes: tuple[str, ...], seed: int, keep: Keep) -> Site:
     rng = np.random.default_rng([seed, len(labels), held])
     y = np.array(labels)
     X = rng.normal(size=(len(y), 4)).astype(np.float32)
@@ -63,8 +71,8 @@ def _site(name: str, labels: list[int], held: int, seed: int, keep: Keep) -> Sit
         val=every.take(slice(cut, len(y))),
         test=Rows(X[test] + np.float32(0.01), y[test]),
         features=tuple(Feature(f"f{i}") for i in range(4)),
-        # Not in alphabetical order, so that a method which relies on the order of a mapping is found out.
-        recipes=("logistic", "forest"),
+        public=np.random.default_rng(seed).normal(1, 2, (20, 4)).astype(np.float32),
+        recipes=recipes,
         seed=seed,
         keep=keep,
     )
@@ -98,6 +106,13 @@ def _repeats(method: Method, make: Callable[[], list[Site]]) -> None:
     assert _same(_run(method, make()), _run(method, make())), "the same seed gives other answers the second time."
 
 
+def _depends_on_its_seed(method: Method, make: Callable[[], list[Site]]) -> None:
+    """Nets start from chance; a method that ignores the seed would show one draw as the truth."""
+    if method.rounds > 1:
+        other = [replace(site, seed=site.seed + 1) for site in make()]
+        assert not _same(_run(method, make()), _run(method, other)), "another seed gives the same answers."
+
+
 def _memory_and_folder_agree(method: Method, make: Callable[[], list[Site]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         through_folder = _run(method, make(), FolderExchange(folder))
@@ -111,6 +126,7 @@ def _survives_restarts(method: Method, make: Callable[[], list[Site]]) -> None:
     sites, exchange = make(), MemoryExchange()
     memory: dict[str, Any] = {}
     fresh = copy.deepcopy(method)
+    best: dict[str, dict[str, Any]] = {}
     for site in sites:
         begin(method, site)
     for round in range(method.rounds):
@@ -120,10 +136,11 @@ def _survives_restarts(method: Method, make: Callable[[], list[Site]]) -> None:
         told, memory = agree(fresh, round, exchange, memory, sites[0].seed)
         sites = [_restarted(site) for site in sites]
         for site in sites:
-            hear(fresh, site, round, told)
+            if hear(fresh, site, round, told):
+                best[site.name] = unpack(*pack(learned(site)))
     sites = [_restarted(site) for site in sites]
     for site in sites:
-        finish(site)
+        finish(site, best.get(site.name))
     found = {site.name: answer(fresh, site, site.test.X) for site in sites}
     assert _same(found, _run(method, make())), "a restart between two steps changes the answers: is all in site.state?"
 
@@ -174,13 +191,30 @@ def _goes_on_without_a_site(method: Method, make: Callable[[], list[Site]]) -> N
     assert len(found) == len(make()) - 1
 
 
+def _goes_on_while_sites_are_away(method: Method, make: Callable[[], list[Site]]) -> None:
+    """The first joins late, the second is away in the last round, nobody but the third is there in the first."""
+    if method.rounds == 1:
+        return
+    sites = make()
+    last = method.rounds - 1
+    away = {site.name: [0, *([last] if place == 1 else [])] for place, site in enumerate(sites) if place != 2}
+    run_method(method, sites, participation=Participation(absent=away))
+    for place, site in enumerate(sites):
+        found = answer(method, site, site.test.X)
+        assert np.allclose(found.sum(axis=1), 1, atol=1e-5), f"site {site.name!r} does not answer after missing rounds."
+        expected = [round for round in range(method.rounds) if place == 2 or round not in away[site.name]]
+        assert site.state[RUN]["took_part"] == expected, f"site {site.name!r} took part in other rounds than it should."
+
+
 CHECKS: tuple[Callable[[Method, Callable[[], list[Site]]], None], ...] = (
     _answers_everywhere,
     _keeps_its_settings,
     _repeats,
+    _depends_on_its_seed,
     _memory_and_folder_agree,
     _survives_restarts,
     _sends_what_it_counts,
     _never_learns_from_test_rows,
     _goes_on_without_a_site,
+    _goes_on_while_sites_are_away,
 )

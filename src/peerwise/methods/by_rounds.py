@@ -94,8 +94,12 @@ class ByRounds(Method):
 
     def new_net(self, site: Site, rng: np.random.Generator, recipe: str | None = None) -> Net:
         """A net for this site's rows, by default its own kind; the same chance gives the same weights at every site."""
-        shape = (recipe or self.recipe(site), site.train.X, site.features, len(site.classes))
+        shape = (recipe or self.recipe(site), self.scaled_by(site), site.features, len(site.classes))
         return new_net(*shape, embedding=self.embedding, seed=int(rng.integers(2**31)))
+
+    def scaled_by(self, site: Site) -> Inputs:
+        """The rows from which a net has the scaling of its inputs."""
+        return site.train.X
 
     def net(self, site: Site, key: str = "net", recipe: str | None = None) -> Net:
         """The net whose weights are ``site.state[key]``."""
@@ -118,6 +122,7 @@ class ByRounds(Method):
         extra_loss: Loss | None = None,
         update: Callable[[Batch], float] | None = None,
         optimizer: Optimizer | None = None,
+        poisson: bool = False,
         purpose: str = "train",
     ) -> Training:
         """One round's training of ``net`` on the site's train rows; the last tensor of a batch is its labels."""
@@ -131,6 +136,7 @@ class ByRounds(Method):
             epochs=self.local_epochs,
             batch_size=self.batch_size,
             patience=None,
+            poisson=poisson,
             seed=site.seed_for(f"{purpose} {round}"),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,24 +31,34 @@ class Centralised(Method):
         self.epochs = epochs
 
     def share(self, site: Site, round: int) -> Parcel:
-        return Parcel(recipes=list(site.recipes), train=_packed(site.train), val=_packed(site.val))
+        return all_rows(site, site.recipes)
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
-        senders = [inbox[name] for name in sorted(inbox)]
-        everybody = replace(
-            site,
-            name="everybody",
-            train=_joined([_rows(parcel["train"]) for parcel in senders]),
-            val=_joined([_rows(parcel["val"]) for parcel in senders]),
-            recipes=tuple(dict.fromkeys(recipe for parcel in senders for recipe in parcel["recipes"])),
-        )
-        own = own_models(everybody, held_out=False, folds=self.folds, epochs=self.epochs)
+        together = everybody(site, inbox)
+        own = own_models(together, held_out=False, folds=self.folds, epochs=self.epochs)
         site.state["models"] = own.files
         # Trained once for all sites, so each site bears its share of the time.
-        site.state["seconds"] = {"train": own.seconds / len(senders)}
+        site.state["seconds"] = {"train": own.seconds / len(inbox)}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return mean_probabilities(site, site.state["models"], X)
+
+
+def all_rows(site: Site, recipes: Sequence[str]) -> Parcel:
+    """A site's rows, and the names of its models."""
+    return Parcel(recipes=list(recipes), train=_packed(site.train), val=_packed(site.val))
+
+
+def everybody(site: Site, inbox: Inbox) -> Site:
+    """A site that has the rows and models of all who sent `all_rows`."""
+    senders = [inbox[name] for name in sorted(inbox)]
+    return replace(
+        site,
+        name="everybody",
+        train=_joined([_rows(parcel["train"]) for parcel in senders]),
+        val=_joined([_rows(parcel["val"]) for parcel in senders]),
+        recipes=tuple(dict.fromkeys(recipe for parcel in senders for recipe in parcel["recipes"])),
+    )
 
 
 def _packed(rows: Rows) -> dict[str, NDArray[np.generic]]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from peerwise.data import Site
-from peerwise.methods.by_rounds import ByRounds
+from peerwise.methods.any_model import AnyModel
 from peerwise.models.nets import net_weights
 from peerwise.parcels import Parcel
 
 
-class LocalByRounds(ByRounds):
-    """Every site alone, its net trained for as many rounds as the others'. Nothing is sent, nothing is heard."""
+class LocalByRounds(AnyModel):
+    """Every site alone, its net trained for as many rounds as the others'; a model of another kind is fitted once,
+    since there is nothing new to learn. Nothing is sent, nothing is heard."""
 
     needs_same_features = False
 
     def share(self, site: Site, round: int) -> Parcel:
-        net = self.net(site)
-        self.fit(site, net, round)
-        site.state["net"] = net_weights(net)
+        if self.is_net(site):
+            net = self.net(site)
+            self.fit(site, net, round)
+            site.state["net"] = net_weights(net)
         return Parcel()

@@ -21,8 +21,8 @@ Weights = dict[str, NDArray[Any]]
 
 
 class Net(nn.Module):
-    """logits = head(embed(x)), embed(x) = backbone(x), brought to ``embedding`` numbers by adaptive average pooling over
-    the features where that is given: so backbones of any width meet, and heads and prototypes can be compared."""
+    """logits = head(embed(x)), embed(x) = backbone(x), brought to ``embedding`` numbers by adaptive average pooling
+    over the features where that is given: so backbones of any width meet, and heads and prototypes can be compared."""
 
     def __init__(self, body: nn.Module, embedding: int | None, seed: int) -> None:
         super().__init__()

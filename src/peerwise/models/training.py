@@ -144,9 +144,7 @@ def _set_rates(optimizer: Optimizer, base_rates: list[float], factor: float) -> 
         group["lr"] = rate * factor
 
 
-def _plain_step(
-    net: nn.Module, optimizer: Optimizer, loss: Loss, extra_loss: Loss | None
-) -> Callable[[Batch], float]:
+def _plain_step(net: nn.Module, optimizer: Optimizer, loss: Loss, extra_loss: Loss | None) -> Callable[[Batch], float]:
     def step(batch: Batch) -> float:
         optimizer.zero_grad()
         value = loss(net, batch)

@@ -1,7 +1,7 @@
 """Recipes for images of 28 or 32 pixels with one or three channels.
 
 Every net takes raw pixels 0..255 and scales them inside. The deep ones have the stem used for CIFAR: 3x3, stride 1,
-no pooling.
+no pooling. ReLU comes after max-pooling, which gives the same numbers as before it from a quarter of the work.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def small_cnn(channels: int, size: int, classes: int) -> nn.Module:
     """Two 5x5 convolutions (32 and 64 channels) with pooling, then 512 units."""
     side = ((size - 4) // 2 - 4) // 2
     return nn.Sequential(
-        *(nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(channels, 32, 5), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(64 * side * side, 512), nn.ReLU(), nn.Linear(512, classes)),
     )
 
@@ -48,8 +48,8 @@ def lenet(channels: int, size: int, classes: int) -> nn.Module:
     """LeNet-5 (LeCun et al., 1998) with ReLU and max-pooling."""
     side = ((32 - 4) // 2 - 4) // 2
     return nn.Sequential(
-        *(nn.Conv2d(channels, 6, 5, padding=(32 - size) // 2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(channels, 6, 5, padding=(32 - size) // 2), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(16 * side * side, 120), nn.ReLU()),
         *(nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, classes)),
     )
@@ -77,8 +77,8 @@ def cnn8(channels: int, size: int, classes: int) -> nn.Module:
 def _light(filters: int, hidden: int, channels: int, size: int, classes: int) -> nn.Module:
     """Two 3x3 convolutions with pooling, the second with twice the filters, then a hidden layer."""
     return nn.Sequential(
-        *(nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(filters, 2 * filters, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(channels, filters, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(filters, 2 * filters, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(2 * filters * (size // 4) ** 2, hidden), nn.ReLU(), nn.Linear(hidden, classes)),
     )
 
@@ -87,11 +87,11 @@ def alexnet(channels: int, size: int, classes: int) -> nn.Module:
     """AlexNet's five convolutions and three dense layers (Krizhevsky et al., 2012), with 3x3 kernels."""
     side = size // 8
     return nn.Sequential(
-        *(nn.Conv2d(channels, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(channels, 64, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(64, 192, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Conv2d(192, 384, 3, padding=1), nn.ReLU()),
         *(nn.Conv2d(384, 256, 3, padding=1), nn.ReLU()),
-        *(nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(256, 256, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Dropout(0.5), nn.Linear(256 * side * side, 1024), nn.ReLU()),
         *(nn.Dropout(0.5), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, classes)),
     )

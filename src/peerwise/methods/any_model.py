@@ -1,0 +1,34 @@
+"""AnyModel: methods with rounds in which a site need not have a neural network."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site
+from peerwise.methods.by_rounds import ByRounds
+from peerwise.methods.refitting import file_probabilities, refitted
+from peerwise.models import find_recipe
+
+
+class AnyModel(ByRounds):
+    """A site's model is its neural network, or, where it has none, the first of its models: that one learns all at once
+    and is kept as an ONNX file in ``site.state["model"]``."""
+
+    def recipe(self, site: Site) -> str:
+        nets = [name for name in site.recipes if find_recipe(name).by_epochs]
+        if not nets and site.recipes:
+            return site.recipes[0]
+        return super().recipe(site)
+
+    def is_net(self, site: Site) -> bool:
+        return find_recipe(self.recipe(site)).by_epochs
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        if self.is_net(site):
+            super().start(site, rng)
+        else:
+            site.state["model"] = refitted(site, self.recipe(site), None, site.seed_for("fit"))
+
+    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        return super().predict_proba(site, X) if self.is_net(site) else file_probabilities(site, X)

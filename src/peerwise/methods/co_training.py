@@ -1,0 +1,172 @@
+"""CoTraining: what methods share in which sites speak about public rows and learn from what all say of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from peerwise.data import Inputs, Site, digest
+from peerwise.errors import ConfigError, DataError, ParcelError
+from peerwise.methods.any_model import AnyModel
+from peerwise.methods.base import Inbox
+from peerwise.methods.by_rounds import Budget
+from peerwise.methods.pool_models import full_name
+from peerwise.methods.refitting import refitted
+from peerwise.models.fitted import tensors
+from peerwise.models.nets import Net, net_weights
+from peerwise.models.training import Batch, Loss
+from peerwise.parcels import Parcel
+
+Labels = NDArray[np.int64]
+Probabilities = NDArray[np.float64]
+PublicBatches = Callable[[int], tuple[tuple[Tensor, ...], Tensor]]  # so many public rows and their labels
+
+
+class CoTraining(AnyModel):
+    """Sites agree on public rows U without labels (``site.public``, the same everywhere, nobody's own), say what they
+    think of them in every ``period``-th round, and learn from the consensus beside their own rows.
+
+    A site's model is its neural network, trained a little in every round, or, where it has none, its first model of any
+    other kind, fitted anew in every round to own rows and pseudo-labelled public rows with weights.
+    """
+
+    def __init__(self, period: int = 1, **budget: Unpack[Budget]) -> None:
+        super().__init__(**budget)
+        if period < 1:
+            raise ConfigError(f"period is {period}: expected at least 1 round between two messages.")
+        self.period = period
+
+    def check_sites(self, sites: Sequence[Site]) -> None:
+        super().check_sites(sites)
+        for site in sites:
+            if site.public is None or not len(site.public):
+                raise DataError(
+                    f"site {site.name!r} has no public rows: {self.called} needs rows without labels that all sites "
+                    f"have. Set some aside, e.g. public=500 (--public 500)."
+                )
+        known = Counter(digest(public(site)) for site in sites)
+        for site in sites:
+            if (mine := digest(public(site))) != (most := known.most_common(1)[0][0]):
+                raise DataError(
+                    f"site {site.name!r} has other public rows (sha256 {mine[:12]}) than most ({most[:12]}): "
+                    f"{self.called} needs the same everywhere. Give all sites the same file."
+                )
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state["public"] = digest(public(site))
+
+    def speaks_in(self, round: int) -> bool:
+        return (round + 1) % self.period == 0
+
+    def learn(self, site: Site, round: int, labels: Labels | None, weight: float, *, mixed: bool = False) -> None:
+        """One round's training: mean loss on own rows + ``weight`` x that on public rows with these labels, -1 being
+        none. ``mixed``: the mean over one batch of both instead, as large a part of it public as own."""
+        known = np.flatnonzero(labels >= 0) if labels is not None else np.empty(0, dtype=np.int64)
+        if labels is None or not len(known) or weight == 0:
+            known, labels = known[:0], None
+        if not self.is_net(site):
+            extra = None
+            if labels is not None:
+                extra = (public(site)[known], labels[known], weight * len(site.train) / len(known))
+            site.state["model"] = refitted(site, self.recipe(site), extra, site.seed_for("fit"))
+            return
+        net = self.net(site)
+        batches = None if labels is None else _public_batches(site, known, labels[known], round)
+        self.fit_with(site, net, round, batches, weight, mixed)
+        site.state["net"] = net_weights(net)
+
+    def fit_with(
+        self, site: Site, net: Net, round: int, batches: PublicBatches | None, weight: float, mixed: bool
+    ) -> None:
+        """`fit` with public batches beside the own ones, if there are any."""
+        if batches is None:
+            self.fit(site, net, round)
+        else:
+            self.fit(site, net, round, loss=_mixed_loss(batches) if mixed else _sum_loss(batches, weight))
+
+    def losses(self, site: Site, X: Inputs, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Cross entropy of each row."""
+        chosen = self.predict_proba(site, X)[np.arange(len(y)), y]
+        return np.asarray(-np.log(np.maximum(chosen, 1e-12)))
+
+    def about(self, site: Site) -> dict[str, Any]:
+        """What a message says of its public rows and classes, so that only like speaks with like."""
+        return {"public": site.state["public"], "rows": len(public(site)), "classes": len(site.classes)}
+
+
+def public(site: Site) -> Inputs:
+    assert site.public is not None, "check_sites comes first"
+    return site.public
+
+
+def heard(inbox: Inbox, read: Callable[[Parcel], Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """What ``read`` makes of each sender's parcel, what they all speak about, and the senders left out, with the
+    reason: those whose parcel cannot be read, or speaks about other public rows or classes than most."""
+    topics: dict[tuple[Any, ...], dict[str, Any]] = {}
+    left_out: dict[str, str] = {}
+    for sender in sorted(inbox):
+        try:
+            parcel = inbox[sender]
+            topic = (str(parcel["public"]), int(parcel["rows"]), int(parcel["classes"]))
+            topics.setdefault(topic, {})[sender] = read(parcel)
+        except Exception as error:  # whatever a peer may send
+            left_out[full_name("*", sender)] = f"{error}"
+    if not topics:
+        raise ParcelError(f"nobody said anything usable about the public rows: {'; '.join(left_out.values())}.")
+    most = max(topics, key=lambda topic: len(topics[topic]))
+    for topic, said in topics.items():
+        if topic != most:
+            why = f"speaks about {topic[1]} public rows ({topic[0][:12]}), most about {most[1]} ({most[0][:12]})"
+            left_out |= {full_name("*", sender): why for sender in said}
+    return topics[most], dict(zip(("public", "rows", "classes"), most, strict=True)), left_out
+
+
+def check_topic(site: Site, told: Parcel) -> None:
+    if told["public"] != site.state["public"]:
+        raise DataError(
+            f"the consensus is about public rows {told['public'][:12]}, site {site.name!r} has "
+            f"{site.state['public'][:12]}: expected the same. Fetch the public rows that the others have."
+        )
+
+
+def _public_batches(site: Site, known: Labels, labels: Labels, round: int) -> PublicBatches:
+    """Random public rows with their labels, as many as asked for and there are, without a hand in the net's chance."""
+    inputs = tensors(public(site)[known], site.device)
+    said = torch.as_tensor(labels, dtype=torch.int64).to(site.device)
+    rng = site.rng(f"public {round}")
+    order: list[int] = []
+
+    def draw(own: int) -> tuple[tuple[Tensor, ...], Tensor]:
+        nonlocal order
+        if len(order) < min(own, len(said)):
+            order = rng.permutation(len(said)).tolist()
+        picked = torch.as_tensor(order[:own])
+        order = order[own:]
+        return tuple(tensor[picked] for tensor in inputs), said[picked]
+
+    return draw
+
+
+def _sum_loss(batches: PublicBatches, weight: float) -> Loss:
+    def loss(net: nn.Module, batch: Batch) -> Tensor:
+        inputs, said = batches(len(batch[-1]))
+        own = nn.functional.cross_entropy(net(*batch[:-1]), batch[-1])
+        return own + weight * nn.functional.cross_entropy(net(*inputs), said)
+
+    return loss
+
+
+def _mixed_loss(batches: PublicBatches) -> Loss:
+    def loss(net: nn.Module, batch: Batch) -> Tensor:
+        inputs, said = batches(len(batch[-1]))
+        both = [torch.cat(pair) for pair in zip(batch[:-1], inputs, strict=True)]
+        return nn.functional.cross_entropy(net(*both), torch.cat([batch[-1], said]))
+
+    return loss

@@ -1,0 +1,75 @@
+"""FedGH: one head for all, learned at the hub from class means."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from torch import nn
+
+from peerwise.data import Site
+from peerwise.errors import ConfigError
+from peerwise.methods.averaging import Weights, alike, mean, note_left_out, replaced, told
+from peerwise.methods.base import Inbox, Memory
+from peerwise.methods.by_rounds import Budget, ByRounds, train_tensors
+from peerwise.methods.embeddings import SentMeans, checked_width, class_means, head_parameters, sent_means
+from peerwise.models.nets import net_parameters, net_weights
+from peerwise.models.sgd import SGD
+from peerwise.models.training import train
+from peerwise.parcels import Parcel
+
+
+class FedGH(ByRounds):
+    """Federated generalised header (Yi et al., ACM Multimedia 2023).
+
+    Sites: CE, then m_c = mean of h(x) over own rows of class c. Hub: head <- head - server_lr grad CE(head(m_c), c),
+    one pass over all pairs (m_c, c) of all sites. Backbones are private, the hub's head replaces the sites'.
+
+    Sent: m_c and c for the classes that the site has; until a site has heard the hub's head, also the head all sites
+    start from, because the hub has no other. Heard: the head. Departs from the paper: none known.
+    """
+
+    needs_same_features = False
+
+    def __init__(self, server_lr: float = 0.01, embedding: int = 128, **budget: Unpack[Budget]) -> None:
+        super().__init__(**budget)
+        if not server_lr > 0:
+            raise ConfigError(f"server_lr is {server_lr}: expected a learning rate above 0.")
+        self.server_lr = server_lr
+        self.embedding = checked_width(embedding)
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        net = self.new_net(site, rng)
+        site.state |= {"net": net_weights(net), "first_head": head_parameters(net)}
+
+    def share(self, site: Site, round: int) -> Parcel:
+        net = self.net(site)
+        self.fit(site, net, round)
+        site.state["net"] = net_weights(net)
+        means, labels = class_means(net, train_tensors(site), len(site.classes))
+        first = {"head": site.state["first_head"]} if "first_head" in site.state else {}
+        return Parcel(means=means, labels=labels, **first)
+
+    def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
+        head, left_out = (memory["head"], {}) if memory else mean(inbox, "head", alike)
+        classes, width = head["head.weight"].shape
+        sent = sent_means(inbox, width, classes)
+        head = trained_head(head, sent, self.server_lr, self.batch_size, int(rng.integers(2**31)))
+        return told({**left_out, **sent.left_out}, head=head), {"head": head}
+
+    def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
+        note_left_out(site, inbox)
+        site.state["net"] = replaced(site.state["net"], inbox["head"])
+        site.state.pop("first_head", None)
+
+
+def trained_head(head: dict[str, Any], sent: SentMeans, lr: float, batch_size: int, seed: int) -> Weights:
+    """``head`` after one pass of SGD over the class means, in an order drawn by ``seed``."""
+    classes, width = head["head.weight"].shape
+    net = nn.ModuleDict({"head": nn.Linear(width, classes)})
+    net.load_state_dict({name: torch.as_tensor(value) for name, value in head.items()})
+    pairs = (torch.from_numpy(sent.means), torch.from_numpy(sent.labels))
+    optimizer = SGD(net.parameters(), lr)
+    train(net["head"], pairs, optimizer=optimizer, epochs=1, batch_size=batch_size, patience=None, seed=seed)
+    return net_parameters(net)

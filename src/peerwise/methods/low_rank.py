@@ -1,0 +1,85 @@
+"""Weights as products of thin matrices, which is how they travel where bytes are scarce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.errors import ParcelError
+from peerwise.methods.averaging import Weights
+from peerwise.methods.base import Inbox
+from peerwise.parcels import Parcel
+
+Matrix = NDArray[np.floating[Any]]
+
+
+def kept_rank(singular: Matrix, energy: float) -> int:
+    """The fewest leading singular values whose squares add up to ``energy`` of all squares; at least one.
+
+    >>> kept_rank(np.array([3.0, 1.0]), 0.9), kept_rank(np.array([3.0, 1.0]), 0.91), kept_rank(np.zeros(2), 0.9)
+    (1, 2, 1)
+    """
+    squares = np.asarray(singular, dtype=np.float64) ** 2
+    reached = np.cumsum(squares)
+    # The last sum may fall short of the total by rounding alone.
+    return min(int(np.searchsorted(reached, energy * squares.sum())) + 1, len(squares))
+
+
+def truncated(matrix: Matrix, energy: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """left (m, r) and right (r, n), left @ right the best approximation of rank r, see `kept_rank`."""
+    left, singular, right = np.linalg.svd(np.asarray(matrix, dtype=np.float64), full_matrices=False)
+    rank = kept_rank(singular, energy)
+    return (left[:, :rank] * singular[:rank]).astype(np.float32), right[:rank].astype(np.float32)
+
+
+def compressed(weights: Weights, energy: float) -> dict[str, Any]:
+    """Every array of two dimensions or more as a matrix (first, all others) in two factors; whole where the factors
+    would be no smaller, and vectors as they are."""
+    packed: dict[str, Any] = {}
+    for name, array in weights.items():
+        if array.ndim < 2:
+            packed[name] = array
+            continue
+        matrix = array.reshape(len(array), -1)
+        left, right = truncated(matrix, energy)
+        packed[name] = {"left": left, "right": right} if left.size + right.size < matrix.size else matrix
+    return packed
+
+
+def rebuilt(packed: Mapping[str, Any]) -> Weights:
+    """The vectors and matrices that `compressed` made smaller."""
+    return {name: _product(name, item) if isinstance(item, dict) else item for name, item in packed.items()}
+
+
+def in_shape_of(weights: Weights, matrices: Weights) -> Weights:
+    """Each matrix in the shape of the array of its name, where there is one of its size."""
+    return {
+        name: matrix.reshape(weights[name].shape) if name in weights and weights[name].size == matrix.size else matrix
+        for name, matrix in matrices.items()
+    }
+
+
+class Rebuilt(Mapping[str, Parcel]):
+    """An inbox whose parcels hold compressed weights, read one at a time as if they were whole."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def __getitem__(self, sender: str) -> Parcel:
+        return Parcel(weights=rebuilt(self._inbox[sender]["weights"]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inbox)
+
+    def __len__(self) -> int:
+        return len(self._inbox)
+
+
+def _product(name: str, factors: dict[str, Any]) -> NDArray[np.float32]:
+    left, right = factors["left"], factors["right"]
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+        raise ParcelError(f"{name!r} in factors {left.shape} and {right.shape}: expected (m, rank) and (rank, n).")
+    return np.asarray(left @ right, dtype=np.float32)

@@ -1,0 +1,61 @@
+"""MOON: FedAvg whose sites keep their embeddings near the common net's and away from their own last ones."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, cross_entropy, softplus
+
+from peerwise.data import Site
+from peerwise.methods.by_rounds import Budget
+from peerwise.methods.fedavg import FedAvg
+from peerwise.methods.steps import within
+from peerwise.models.nets import Net, net_weights
+from peerwise.models.training import Batch
+from peerwise.parcels import Parcel
+
+
+class Moon(FedAvg):
+    """Model-contrastive federated learning (Li et al., CVPR 2021).
+
+    loss = CE + mu mean -log(e^(cos(z, z_x)/tau) / (e^(cos(z, z_x)/tau) + e^(cos(z, z_p)/tau)))
+
+    z, z_x, z_p: embeddings of a row by the net in training, the net received and the site's net as last trained (at
+    first the start, so that the first round is FedAvg's). Sent and heard: the parameters, averaged as in FedAvg.
+    Departs from the paper: z is the embedding that the head sees, without a projection layer of its own.
+    """
+
+    def __init__(self, mu: float = 1.0, tau: float = 0.5, **budget: Unpack[Budget]) -> None:
+        super().__init__(**budget)
+        self.mu = within("mu", mu, 0)
+        self.tau = within("tau", tau, 1e-3)
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state["previous"] = site.state["net"]
+
+    def share(self, site: Site, round: int) -> Parcel:
+        parcel = super().share(site, round)
+        site.state["previous"] = site.state["net"]
+        return parcel
+
+    def learn(self, site: Site, net: Net, round: int) -> None:
+        received, previous = self.net_with(site, net_weights(net)).eval(), self.net(site, "previous").eval()
+
+        def loss(net: nn.Module, batch: Batch) -> Tensor:
+            assert isinstance(net, Net)
+            z = net.embed(*batch[:-1])
+            with torch.no_grad():
+                near, away = received.embed(*batch[:-1]), previous.embed(*batch[:-1])
+            return cross_entropy(net.head(z), batch[-1]) + self.mu * contrast(z, near, away, self.tau)
+
+        self.fit(site, net, round, loss=loss)
+
+
+def contrast(z: Tensor, near: Tensor, away: Tensor, tau: float) -> Tensor:
+    """-log(e^a / (e^a + e^b)) = log(1 + e^(b - a)), a and b the cosines over tau; the mean over rows."""
+    gap = cosine_similarity(z, away) - cosine_similarity(z, near)
+    return softplus(gap / tau).mean()

@@ -1,0 +1,108 @@
+"""PerFed-CKT: logits on public rows, averaged among sites that are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from torch import Tensor, nn
+
+from peerwise.data import Site
+from peerwise.errors import ConfigError, DataError, ParcelError
+from peerwise.methods.averaging import note_left_out, told
+from peerwise.methods.base import Inbox, Memory
+from peerwise.methods.by_rounds import Budget
+from peerwise.methods.co_training import CoTraining, check_topic, heard, public
+from peerwise.models import find_recipe
+from peerwise.models.fitted import tensors
+from peerwise.models.nets import in_parts, net_weights
+from peerwise.models.training import Batch, Loss
+from peerwise.parcels import Parcel
+
+Logits = NDArray[np.float32]
+
+
+class PerFedCKT(CoTraining):
+    """Personalised federated learning by clustered knowledge transfer (Cho et al., 2021).
+
+    loss = CE + (lam / 2) mean_x || s_i(x) - mean of s over the cluster of i ||^2        s: logits on public rows
+
+    Sites are clustered anew in every round by k-means over their logits on all public rows. Sent and heard: |U| C
+    float32 values. The loss on public rows is taken over as many of them a step as there are own rows. The paper leaves
+    the number of clusters and lam open; logits are not normalised. Departs from the paper otherwise: none known.
+    """
+
+    addresses_sites = True
+
+    def __init__(self, clusters: int = 2, lam: float = 0.5, period: int = 1, **budget: Unpack[Budget]) -> None:
+        super().__init__(period, **budget)
+        if clusters < 1:
+            raise ConfigError(f"clusters is {clusters}: expected at least 1.")
+        if lam <= 0:
+            raise ConfigError(f"lam is {lam}: expected above 0, or peers have no part in the loss.")
+        self.clusters = clusters
+        self.lam = lam
+
+    def check_sites(self, sites: Sequence[Site]) -> None:
+        super().check_sites(sites)
+        for site in sites:
+            if not find_recipe(self.recipe(site)).by_epochs:
+                raise DataError(
+                    f"site {site.name!r} trains {self.recipe(site)!r}, which is no neural network: PerFed-CKT teaches "
+                    f"logits by gradients. Add a net to its models, or use fedmosaic or fedct, which take any model."
+                )
+
+    def share(self, site: Site, round: int) -> Parcel:
+        net = self.net(site)
+        wanted: Logits | None = site.state.get("cluster")
+        self.fit(site, net, round, extra_loss=None if wanted is None else self._pull(site, wanted, round))
+        site.state["net"] = net_weights(net)
+        if not self.speaks_in(round):
+            return Parcel()
+        logits = in_parts(net, net, tensors(public(site), site.device))
+        return Parcel(logits=logits.cpu().numpy(), **self.about(site))
+
+    def _pull(self, site: Site, wanted: Logits, round: int) -> Loss:
+        inputs = tensors(public(site), site.device)
+        goal = torch.as_tensor(wanted).to(site.device)
+        rng = site.rng(f"public {round}")
+
+        def loss(net: nn.Module, batch: Batch) -> Tensor:
+            picked = torch.as_tensor(rng.permutation(len(goal))[: len(batch[-1])])
+            said: Tensor = net(*(tensor[picked] for tensor in inputs))
+            return self.lam / 2 * (said - goal[picked]).square().sum(dim=1).mean()
+
+        return loss
+
+    def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Inbox, Memory]:
+        logits, topic, left_out = heard(inbox, _logits)
+        names = sorted(logits)
+        count = min(self.clusters, len({logits[name].tobytes() for name in names}))
+        means = cluster_means(np.stack([logits[name] for name in names]), count, int(rng.integers(2**31)))
+        return {name: told(left_out, cluster=means[place], **topic) for place, name in enumerate(names)}, memory
+
+    def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
+        if "cluster" not in inbox:
+            return
+        check_topic(site, inbox)
+        note_left_out(site, inbox)
+        site.state["cluster"] = inbox["cluster"]
+
+
+def cluster_means(logits: Logits, clusters: int, seed: int) -> Logits:
+    """(sites, |U|, C) -> for each site the mean of its cluster."""
+    flat = logits.reshape(len(logits), -1)
+    member = KMeans(clusters, n_init=10, random_state=seed).fit_predict(flat)
+    return np.stack([logits[member == mine].mean(axis=0, dtype=np.float64) for mine in member]).astype(np.float32)
+
+
+def _logits(parcel: Parcel) -> Logits:
+    logits = parcel["logits"]
+    expected = (int(parcel["rows"]), int(parcel["classes"]))
+    if not isinstance(logits, np.ndarray) or logits.shape != expected or not np.isfinite(logits).all():
+        raise ParcelError(f"logits of shape {getattr(logits, 'shape', None)}: expected finite numbers {expected}.")
+    return logits.astype(np.float32)

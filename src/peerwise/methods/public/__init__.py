@@ -1,0 +1,30 @@
+"""What methods share that speak about public rows: packing, expertise, consensus, and saying it privately."""
+
+from peerwise.methods.public.consensus import consensus, majority, qualified_majority, weighted_consensus
+from peerwise.methods.public.expertise import HIGHEST, class_frequency, confidence
+from peerwise.methods.public.packing import (
+    dequantise,
+    label_bits,
+    pack_labels,
+    pack_votes,
+    quantise,
+    unpack_labels,
+    unpack_votes,
+)
+
+__all__ = [
+    "HIGHEST",
+    "class_frequency",
+    "confidence",
+    "consensus",
+    "dequantise",
+    "label_bits",
+    "majority",
+    "pack_labels",
+    "pack_votes",
+    "qualified_majority",
+    "quantise",
+    "unpack_labels",
+    "unpack_votes",
+    "weighted_consensus",
+]
