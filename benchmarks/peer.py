@@ -2,6 +2,7 @@
 
 python peer.py selection POOL.npz [--balanced] [--epochs 500]
 python peer.py federation SPLIT.npz WORK_FOLDER
+python peer.py rounds SPLIT.npz WORK_FOLDER --method fedproto [--rounds 30]
 Prints one JSON object in its last line.
 """
 
@@ -24,14 +25,21 @@ NETS = ("lenet5", "small_cnn", "small_cnn8")
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("selection", "federation"))
+    parser.add_argument("what", choices=("selection", "federation", "rounds"))
     parser.add_argument("file", type=Path)
     parser.add_argument("work", type=Path, nargs="?")
     parser.add_argument("--balanced", action="store_true")
     parser.add_argument("--epochs", type=int, default=500)
+    parser.add_argument("--method", default="fedavg")
+    parser.add_argument("--rounds", type=int, default=30)
     a = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    said = selection(a.file, a.balanced, a.epochs) if a.what == "selection" else federation(a.file, a.work.resolve())
+    if a.what == "selection":
+        said = selection(a.file, a.balanced, a.epochs)
+    elif a.what == "federation":
+        said = federation(a.file, a.work.resolve())
+    else:
+        said = rounds(a.file, a.work.resolve(), a.method, a.rounds)
     print(json.dumps(said))
 
 
@@ -132,6 +140,39 @@ def federation(file: Path, work: Path) -> dict[str, object]:
     clients = result["result"]["evaluation_history"]["clients"].values()
     by_client = [client["test"]["accuracy"][-1] for client in clients]
     return {"accuracy": float(np.mean(by_client)), "sites": len(by_client)}
+
+
+def rounds(file: Path, work: Path, method: str, count: int) -> dict[str, object]:
+    """The time between two averagings; the round of each client is the one with its best validation accuracy."""
+    _write_partition(file, work)
+    os.chdir(work)
+    import importlib
+
+    import yaml
+    from rigfl.experiment.run import run_experiment
+
+    kind = next(
+        value
+        for name, value in vars(importlib.import_module(f"rigfl.algorithms.{method}")).items()
+        if name.lower() == method
+    )
+    ends: list[float] = []
+    average = kind.aggregate
+
+    def timed(self: object, *args: object, **kwargs: object) -> object:
+        ends.append(time.perf_counter())
+        return average(self, *args, **kwargs)
+
+    kind.aggregate = timed
+    experiment = {"dataset": file.stem, "model": "small_cnn", "rounds": count, "seed": 0, "batch": 32, "eval_gap": 5}
+    experiment |= {"device": "cpu", "out_dir": "results", "quiet": True}
+    algorithm = {"local_epochs": 1, "lr": 0.01} | ({"aux_model": "small_cnn"} if method == "fml" else {})
+    Path("run.yaml").write_text(yaml.safe_dump({"experiment": experiment, "algorithm": algorithm}))
+    result = json.loads(Path(run_experiment(method, "run.yaml")).read_text())
+    clients = result["result"]["evaluation_history"]["clients"].values()
+    chosen = [int(np.argmax(client["validation"]["accuracy"])) for client in clients]
+    right = [client["test"]["accuracy"][best] for client, best in zip(clients, chosen, strict=True)]
+    return {"round": (ends[-1] - ends[0]) / (len(ends) - 1), "accuracy": float(np.mean(right))}
 
 
 def _register_nets() -> None:
