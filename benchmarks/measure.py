@@ -25,6 +25,8 @@ They need numpy below 2, so they get an environment of their own:
   .peers/bin/pip install torch==2.13.0
   .peers/bin/pip install rigfl==0.3.0 graphroute==0.1.7 scikit-learn psutil
 then --peer-python .peers/bin/python, or {VARIABLE}=.peers/bin/python."""
+# As our command line sets it for itself: a process without other threads can share its memory with its workers.
+SINGLE = {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MEGABYTE = 2**20
 Found = TypeVar("Found")
 
@@ -60,7 +62,7 @@ def run(command: Sequence[str | Path], **environment: str) -> Cost:
         [str(part) for part in command],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        env={**os.environ, **SINGLE, **environment},
         preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
     peak = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -55,3 +56,19 @@ def test_elsewhere_than_on_a_terminal_a_line_says_what_is_run(capsys: pytest.Cap
         "seed 0, fedavg, lr 0.03: 3 sites, 10 rounds",
         "seed 0, fedavg: 3 sites",
     ]
+
+
+def test_a_bar_on_a_terminal_moves_with_every_event_and_needs_no_thread(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    threads = threading.active_count()
+    with Watch() as watch:
+        watch({**METHOD, "rounds": 10})
+        assert " 0/10" in capsys.readouterr().err
+        watch({"event": "round", "round": 3, "took_part": ["a"], "seconds": 0.1})
+        assert " 4/10" in capsys.readouterr().err
+        watch({**METHOD, "rounds": 1})
+        watch({"event": "shared"})
+        assert "1/9" in capsys.readouterr().err
+        assert threading.active_count() == threads

@@ -32,6 +32,13 @@ def test_tutorial_runs_from_top_to_bottom() -> None:
     assert "SharedMeans" in shared
 
 
+def test_the_page_on_rounds_runs(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks("docs/rounds.md")
+    exec(compile(block, "docs/rounds.md", "exec"), {})
+    assert "fedmosaic:surer" in capsys.readouterr().out
+
+
 def test_tutorial_method_is_about_forty_lines() -> None:
     first = python_blocks("docs/your-method.md")[0]
     code = [line for line in first.splitlines() if line.strip()]
@@ -42,7 +49,7 @@ def test_readme_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/your-method.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/your-method.md", "docs/rounds.md", "CHANGELOG.md"])
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
         if not target.startswith("http"):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ from peerwise.models import OnnxModel, export
 from peerwise.run.crew import LOST, spread
 
 MEGABYTE = 2**20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def another_thread() -> Iterator[None]:
+    """With which this process does not fork its workers itself: here they come from the stem."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 def after(seconds: float, what: Any) -> Any:

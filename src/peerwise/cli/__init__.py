@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from peerwise.environment import ARROW_ALONE, ONE_THREAD
 from peerwise.errors import PeerwiseError
 
 EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong arguments, 130 stopped by Ctrl-C"
@@ -14,6 +15,9 @@ EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong ar
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; every expected failure is one sentence on standard error and exit code 2."""
+    if argv is None:  # a process of our own: with one thread it can fork its workers itself, which takes less memory
+        for name, value in {**ONE_THREAD, **ARROW_ALONE}.items():
+            os.environ.setdefault(name, value)
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

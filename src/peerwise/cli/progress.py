@@ -24,6 +24,7 @@ class Watch:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             console=self._console,
+            auto_refresh=False,  # by a thread, and a process with threads cannot fork its workers itself
             disable=quiet or not self._console.is_terminal,
         )
         self._task: Any = None
@@ -56,6 +57,7 @@ class Watch:
             self._bars.update(self._task, completed=event["round"] + 1)
         elif what in STEPS and self._task is not None and not self._many:
             self._bars.advance(self._task)
+        self._bars.refresh()
 
     def _finish(self) -> None:
         """Fill the bar of the method before: steps that were already done on disk are not told one by one."""

@@ -1,14 +1,14 @@
 """Worker processes that share the memory of what they import, and start at once.
 
-A process of its own, the stem, imports what steps need, keeps to one thread, and forks a worker whenever it is handed a
-connection. The user's script is never run again, and nothing that the user's process did before, such as starting
-threads or a graphics card, can disturb a worker.
+The leading process forks them itself where that is safe. Elsewhere a process of its own, the stem, imports what steps
+need, keeps to one thread, and forks a worker whenever it is handed a connection. Either way the user's script is never
+run again, and nothing that the user's process did before, such as starting threads or a graphics card, can disturb a
+worker.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,17 +17,17 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from multiprocessing import connection as pipes
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, NoReturn, Self
 
+from peerwise.environment import ARROW_ALONE, ONE_THREAD
 from peerwise.errors import ConfigError, PeerwiseError
-from peerwise.run.stem import ONE_THREAD, packed, said
+from peerwise.run.forks import PATIENCE, deaf_to_ctrl_c, dismiss, forked, safe_to_fork
+from peerwise.run.stem import packed, said
 
-PATIENCE = 3.0  # seconds that others get to end by themselves
-ARROW_ALONE = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}  # pyarrow would start a thread when it is imported
 LOST: Literal["lost"] = "lost"
 _one_at_a_time = threading.Lock()
 
@@ -52,8 +52,7 @@ class Crew:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for worker in self._idle:
-            worker.close()
+        dismiss(self._idle)
         self._idle.clear()
 
     def each(self, tasks: Sequence[tuple[Any, ...]], at_once: int | None = None) -> Iterator[tuple[int, Any]]:
@@ -77,8 +76,7 @@ class Crew:
             _let_end(busy)
             raise
         finally:
-            for worker in busy:
-                worker.close()
+            dismiss(busy)
 
 
 def _let_end(busy: dict[Any, int]) -> None:
@@ -87,14 +85,14 @@ def _let_end(busy: dict[Any, int]) -> None:
     while busy and (left := until - time.monotonic()) > 0:
         for ready in pipes.wait(list(busy), left):
             busy.pop(ready)
-            ready.close()  # type: ignore[union-attr]
+            dismiss([ready])
 
 
 def _result(worker: Any, idle: list[Any]) -> Any:
     try:
         answer = worker.recv_bytes()
     except (EOFError, OSError):
-        worker.close()
+        dismiss([worker])
         return LOST
     idle.append(worker)
     result, failure = ForkingPickler.loads(answer)
@@ -116,6 +114,9 @@ def _raise(error: bytes, words: str, trace: str) -> NoReturn:
 def _hired(function: Callable[..., Any]) -> Any:
     """A connection to a new worker, which ends when the connection does."""
     work = packed((function,))  # within something, because a class cannot be wrapped by itself
+    if safe_to_fork():
+        del work  # packed all the same: what cannot be sent is refused either way, and classes that return are known
+        return forked(function)
     settings = _paths(), _folder(), dict(os.environ)
     with _one_at_a_time:
         stem = _stem(os.getpid())
@@ -161,7 +162,7 @@ class _Stem:
             f"from peerwise.run.stem import live; live({there.fileno()})"
         )
         environment = {**os.environ, **ONE_THREAD, **ARROW_ALONE}
-        with there, _deaf_to_ctrl_c():
+        with there, deaf_to_ctrl_c():
             self.process = subprocess.Popen([sys.executable, "-c", command], pass_fds=[there.fileno()], env=environment)
         weakref.finalize(self, _end, self.process, self.control)
         if not self.control.recv(1):
@@ -178,14 +179,3 @@ def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:
     except subprocess.TimeoutExpired:  # it is still importing
         process.kill()
         process.wait()
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that start within never see Ctrl-C, which goes to all processes of a terminal: it is this process that
-    ends them. Here it is not lost, only late."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

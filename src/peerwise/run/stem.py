@@ -18,26 +18,18 @@ from typing import Any
 
 from joblib import wrap_non_picklable_objects
 
+from peerwise.environment import ONE_THREAD
 from peerwise.errors import PeerwiseError, reason
 
 IDLE = 300.0  # seconds after which a stem that nobody needs ends
-ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "BLIS_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "NUMBA_NUM_THREADS",
-    ),
-    "1",
-)
 
 
 def live(control: int) -> None:
     """The stem's whole life: load what workers need, then fork one for each connection that comes, until the run that
     started it closes ``control`` or has long had nothing to do."""
-    _load()
+    load()
+    # Without garbage collection imports are faster; and in a worker it would write to, and so copy, every page.
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers that have ended are gone at once
     with socket.socket(fileno=control) as listening:
         with suppress(OSError):  # nobody waits any more, which is seen below
@@ -62,11 +54,10 @@ def live(control: int) -> None:
             os.close(connections[0])
 
 
-def _load() -> None:
+def load() -> None:
+    """What steps need, before the fork, so that workers share it."""
     for name in ("run.steps", "run.turns", "models.zoo.images", "models.zoo.sequences", "models.zoo.tables"):
         importlib.import_module(f"peerwise.{name}")
-    # Without garbage collection imports are faster; and in a worker it would write to, and so copy, every page.
-    gc.freeze()
 
 
 def _any_left(*, wait: bool = False) -> bool:
@@ -80,6 +71,14 @@ def _any_left(*, wait: bool = False) -> bool:
 
 def _work(connection: int) -> None:
     """A worker's whole life."""
+    run = connected(connection)
+    with suppress(EOFError, OSError):
+        unsettled = _settle(*run.recv())
+        serve(run, *_taken_out(run.recv_bytes(), unsettled))
+
+
+def connected(connection: int) -> Any:
+    """A worker's end of the connection, with which it ends."""
     gc.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
@@ -87,13 +86,16 @@ def _work(connection: int) -> None:
     # Else a process that a step starts would keep the connection open, and the end of this one would not be noticed.
     os.set_inheritable(connection, False)
     os.register_at_fork(after_in_child=run.close)
+    return run
+
+
+def serve(run: Any, function: Any, trouble: Exception | None = None) -> None:
+    """Answer every task that comes; trouble that there was before is told with each."""
     with suppress(EOFError, OSError):
-        unsettled = _settle(*run.recv())
-        function, trouble = _taken_out(run.recv_bytes(), unsettled)
         while True:
             answer = _answer(run, function, trouble)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
             run.send_bytes(answer)
 
 
