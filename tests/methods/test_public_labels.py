@@ -23,7 +23,6 @@ from peerwise.methods.public import (
     quantise,
     unpack_labels,
     unpack_votes,
-    weighted_consensus,
 )
 
 
@@ -159,7 +158,7 @@ def test_confidence_is_log_c_minus_entropy_and_never_leaves_its_range(classes, s
 def test_one_expert_outweighs_two_who_know_little():
     labels = np.array([[0, 0], [1, 1], [1, 1]])
     expertise = np.array([[0.9, 0.5], [0.3, 0.3], [0.3, 0.3]])
-    assert weighted_consensus(labels, expertise, 3).tolist() == [0, 1]
+    assert consensus(zip(labels, expertise, strict=True), 3).tolist() == [0, 1]
 
 
 @given(_ballots())
@@ -169,7 +168,7 @@ def test_the_consensus_is_what_the_formula_gives_row_by_row(ballots):
     for said, known in zip(labels.T, expertise.T, strict=True):
         totals = [sum(max(e, 1e-6) for s, e in zip(said, known, strict=True) if s == c) for c in range(classes)]
         expected.append(next(c for c in range(classes) if totals[c] >= max(totals) * (1 - 1e-9)))
-    assert weighted_consensus(labels, expertise, classes).tolist() == expected
+    assert consensus(zip(labels, expertise, strict=True), classes).tolist() == expected
     assert consensus(((a, b) for a, b in zip(labels, expertise, strict=True)), classes).tolist() == expected
 
 
@@ -181,19 +180,19 @@ def test_with_equal_expertise_the_consensus_is_the_majority(ballots, level):
         counts = Counter(said)
         expected.append(min(label for label in counts if counts[label] == max(counts.values())))
     assert majority(labels, classes).tolist() == expected
-    assert weighted_consensus(labels, np.full(labels.shape, level), classes).tolist() == expected
+    assert consensus(zip(labels, np.full(labels.shape, level), strict=True), classes).tolist() == expected
 
 
 def test_where_nobody_knows_anything_the_majority_decides():
     labels = np.array([[2], [1], [1]])
-    assert weighted_consensus(labels, np.array([[9e-7], [0.0], [1e-9]]), 3).tolist() == [1]
+    assert consensus(zip(labels, np.array([[9e-7], [0.0], [1e-9]]), strict=True), 3).tolist() == [1]
 
 
 def test_sums_that_tie_are_ties_in_any_order_of_the_sites():
     labels, expertise = np.array([[1], [1], [1], [0]]), np.array([[0.1], [0.2], [0.3], [0.6]])
     assert 0.1 + 0.2 + 0.3 > 0.6
     for order in ([0, 1, 2, 3], [2, 1, 0, 3], [3, 2, 0, 1]):
-        assert weighted_consensus(labels[order], expertise[order], 2).tolist() == [0]
+        assert consensus(zip(labels[order], expertise[order], strict=True), 2).tolist() == [0]
 
 
 @given(_ballots(), st.integers(1, 10))

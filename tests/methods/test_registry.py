@@ -161,7 +161,7 @@ def test_a_constructor_that_was_inherited_is_checked_as_well() -> None:
 
 def test_a_budget_is_told_and_set_key_by_key() -> None:
     assert method_parameters("fedavg") == BUDGET
-    method = make_method("fedavg", {"lr": 0.5}, folds=5, epochs=None, budget={"lr": 0.1, "rounds": 3})
+    method = make_method("fedavg", {"lr": 0.5, "rounds": 3}, folds=5, epochs=None)
     assert (method.lr, method.rounds, method.batch_size) == (0.5, 3, 32)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"method.fedavg: unknown parameter 'lrr': did you mean 'lr'\?.*optimizer"):
         make_method("fedavg", {"lrr": 1}, folds=5, epochs=None)
@@ -172,7 +172,7 @@ def test_a_budget_is_told_and_set_key_by_key() -> None:
 @pytest.mark.usefixtures("with_more")
 def test_a_methods_own_default_goes_before_that_of_the_budget() -> None:
     assert method_parameters("budgeted") == {**BUDGET, "mu": 0.5, "rounds": 3}
-    method = make_method("budgeted", {"mu": 1}, folds=5, epochs=None, budget={"lr": 0.1})
+    method = make_method("budgeted", {"mu": 1, "lr": 0.1}, folds=5, epochs=None)
     assert (method.rounds, method.mu, method.budget) == (3, 1, {"lr": 0.1})  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"method.budgeted.lr is 'x': expected a finite number"):
         make_method("budgeted", {"lr": "x"}, folds=5, epochs=None)
@@ -182,7 +182,7 @@ def test_a_methods_own_default_goes_before_that_of_the_budget() -> None:
 def test_references_train_in_rounds_only_where_others_do(name: str) -> None:
     assert method_parameters(name) == {}
     assert method_parameters(name, by_rounds=True) == BUDGET
-    method = make_method(name, {}, folds=5, epochs=None, by_rounds=True, budget={"lr": 0.5})
+    method = make_method(name, {"lr": 0.5}, folds=5, epochs=None, by_rounds=True)
     assert isinstance(method, ByRounds)
     assert method.lr == 0.5
     assert not isinstance(make_method(name, {}, folds=5, epochs=None), ByRounds)

@@ -76,6 +76,14 @@ def test_different_backbones_start_from_the_same_head(embedding: int) -> None:
     assert not np.array_equal(other["weight"], heads[0]["weight"])
 
 
+@pytest.mark.parametrize("recipe", ["mlp", "cnn8"])
+def test_a_head_is_no_copy_of_the_first_layer(recipe: str) -> None:
+    X, features = rows_for(recipe)
+    net = new_net(recipe, X, features, CLASSES, seed=3)
+    first, head = (weight.detach().flatten()[:60].numpy() for weight in (next(net.parameters()), net.head.weight))
+    assert abs(np.corrcoef(first, head)[0, 1]) < 0.5
+
+
 def test_one_seed_gives_one_net_and_leaves_the_callers_chance_alone() -> None:
     X, features = rows_for("mlp")
     torch.manual_seed(0)

@@ -60,7 +60,8 @@ def mean(inbox: Inbox, item: str = "weights", weigh: Weigh = by_rows) -> tuple[W
         shapes = tuple((name, arrays[name].shape) for name in sorted(arrays))
         sums.setdefault(shapes, _Sum()).add(sender, arrays, weight)
     if not sums:
-        raise ParcelError(f"no {item} to average: {'; '.join(left_out.values()) or 'nobody sent any'}.")
+        why = "; ".join(dict.fromkeys(left_out.values())).rstrip(".")
+        raise ParcelError(f"no {item} of {len(left_out)} sites can be averaged: {why or 'nobody sent any'}.")
     most = max(sums.values(), key=lambda each: len(each.senders))
     for other in sums.values():
         if other is not most:

@@ -77,6 +77,11 @@ class Method(ABC):
         """What else is known of these answers, for the tables: trust over models, fallback, what each model says."""
         return {}
 
+    def alone(self) -> Method | None:
+        """What a site has without the others for the same budget, which answers where this method fails; None where
+        that is the site's own models of the pool."""
+        return None
+
     def curves(self, site: Site) -> dict[str, float]:
         """What is worth a curve over the rounds, as it stands after this round's ``absorb``."""
         return {}

@@ -140,6 +140,18 @@ class ByRounds(Method):
             seed=site.seed_for(f"{purpose} {round}"),
         )
 
+    def alone(self) -> Method:
+        from peerwise.methods.local_by_rounds import LocalByRounds
+
+        rounds = getattr(self, "budget_rounds", self.rounds)
+        return LocalByRounds(
+            rounds=rounds,
+            local_epochs=self.local_epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            lr=self.lr,
+        )
+
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return net_probabilities(self.net(site), tensors(X, site.device))
 

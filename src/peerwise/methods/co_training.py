@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import ConfigError, DataError, ParcelError
 from peerwise.methods.any_model import AnyModel
+from peerwise.methods.averaging import note_left_out
 from peerwise.methods.base import Inbox
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.pool_models import full_name
@@ -68,6 +69,7 @@ class CoTraining(AnyModel):
     def learn(self, site: Site, round: int, labels: Labels | None, weight: float, *, mixed: bool = False) -> None:
         """One round's training: mean loss on own rows + ``weight`` x that on public rows with these labels, -1 being
         none. ``mixed``: the mean over one batch of both instead, as large a part of it public as own."""
+        site.state.pop("changed", None)  # of the round before
         known = np.flatnonzero(labels >= 0) if labels is not None else np.empty(0, dtype=np.int64)
         if labels is None or not len(known) or weight == 0:
             known, labels = known[:0], None
@@ -95,6 +97,15 @@ class CoTraining(AnyModel):
         """Cross entropy of each row."""
         chosen = self.predict_proba(site, X)[np.arange(len(y)), y]
         return np.asarray(-np.log(np.maximum(chosen, 1e-12)))
+
+    def adopt(self, site: Site, labels: Labels) -> None:
+        """Take the consensus over for the rounds to come, and note how much of it is new."""
+        before: Labels | None = site.state.get("consensus")
+        site.state["changed"] = 1.0 if before is None else float(np.mean(labels != before))
+        site.state["consensus"] = labels
+
+    def curves(self, site: Site) -> dict[str, float]:
+        return {"changed pseudo-labels": site.state["changed"]} if "changed" in site.state else {}
 
     def about(self, site: Site) -> dict[str, Any]:
         """What a message says of its public rows and classes, so that only like speaks with like."""
@@ -129,6 +140,7 @@ def heard(inbox: Inbox, read: Callable[[Parcel], Any]) -> tuple[dict[str, Any], 
 
 
 def check_topic(site: Site, told: Parcel) -> None:
+    note_left_out(site, told)
     if told["public"] != site.state["public"]:
         raise DataError(
             f"the consensus is about public rows {told['public'][:12]}, site {site.name!r} has "

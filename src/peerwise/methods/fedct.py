@@ -7,12 +7,13 @@ from typing import Literal, Unpack
 import numpy as np
 
 from peerwise.data import Site
-from peerwise.errors import ConfigError
-from peerwise.methods.averaging import note_left_out, told
+from peerwise.errors import ConfigError, choices
+from peerwise.methods.averaging import told
 from peerwise.methods.base import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.co_training import CoTraining, Labels, check_topic, heard, public
 from peerwise.methods.public import majority, pack_labels, qualified_majority, unpack_labels
+from peerwise.methods.public.consensus import UNDECIDED
 from peerwise.parcels import Parcel
 
 
@@ -34,6 +35,8 @@ class FedCT(CoTraining):
         **budget: Unpack[Budget],
     ) -> None:
         super().__init__(period, **budget)
+        if vote not in ("majority", "qualified"):
+            raise ConfigError(f"vote: {choices(vote, ('majority', 'qualified'), 'vote')}")
         if not 0.5 < quorum <= 1:
             raise ConfigError(f"quorum is {quorum}: expected above 0.5 and at most 1, a share of the sites.")
         self.vote = vote
@@ -60,16 +63,9 @@ class FedCT(CoTraining):
         if "consensus" not in inbox:
             return
         check_topic(site, inbox)
-        note_left_out(site, inbox)
         classes = len(site.classes)
         labels = unpack_labels(inbox["consensus"], len(public(site)), classes + (self.vote == "qualified"))
-        labels = np.where(labels == classes, -1, labels)
-        before: Labels | None = site.state.get("consensus")
-        site.state["changed"] = 1.0 if before is None else float(np.mean(labels != before))
-        site.state["consensus"] = labels
-
-    def curves(self, site: Site) -> dict[str, float]:
-        return {"changed pseudo-labels": site.state["changed"]} if "changed" in site.state else {}
+        self.adopt(site, np.where(labels == classes, UNDECIDED, labels))
 
 
 def _votes(parcel: Parcel) -> Labels:

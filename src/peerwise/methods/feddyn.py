@@ -47,6 +47,6 @@ class FedDyn(ByMoves):
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
         moves, left_out = mean(inbox, "moves")
         changes, heard = scaled(moves, -self.alpha), senders(inbox, left_out)
-        slope, everybody = running_mean(memory.get("slope"), memory.get("sites", []), changes, heard)
+        slope, everybody = running_mean(memory.get("slope"), memory.get("sites", {}), changes, heard)
         total = added(added(memory.get("total"), moves), slope, -1.0 / self.alpha)
         return told(left_out, total=total), {"total": total, "slope": slope, "sites": everybody}

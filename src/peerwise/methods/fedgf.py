@@ -32,7 +32,7 @@ class FedGF(ByMoves):
     """Rethinking the flat minima searching in federated learning (Lee and Yoon, ICML 2024).
 
     site:  each step goes along g(c x~ + (1 - c) w^),   w^ = w + rho g(w)/||g(w)||,   x~ = x + rho D/||D||
-    hub:   D = x_before - x,   c = mean over the last ``window`` rounds of [mean_i ||w_i - x|| > threshold]
+    hub:   D = x_before - x,   c = mean over the last ``window`` rounds of [mean_i ||w_i - x_before|| > threshold]
 
     Sent: w_i - x; heard: x (as its way from the start), D and c. The first round, without x~, is FedSAM's, and so
     is every round with c = 0. Paper and code leave the threshold to be tuned: ``None`` is the mean ||w_i - x|| of the

@@ -10,8 +10,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ConfigError, DataError
-from peerwise.methods.averaging import note_left_out, told
+from peerwise.errors import ConfigError, DataError, choices
+from peerwise.methods.averaging import told
 from peerwise.methods.base import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.co_training import (
@@ -35,15 +35,15 @@ from peerwise.methods.public import (
     unpack_labels,
     unpack_votes,
 )
-from peerwise.methods.public.dp_training import noisy_mean_loss, private_step
+from peerwise.methods.public.dp_training import check_trainable, noisy_mean_loss, private_step
 from peerwise.methods.public.plans import release_plan, training_plan
 from peerwise.methods.public.release import noisy_counts, noisy_expertise, randomised_response
 from peerwise.models.nets import Net
 from peerwise.parcels import Parcel
 
 EPSILON = 1e-8  # keeps lambda defined where the own loss is 0
-LARGEST = 4.0  # a row's loss counts no more than this where it is made private: more than that of a guess
 Expertise = Literal["class_frequency", "confidence"]
+PROTECTIONS = ("no", "training", "release")
 
 
 class FedMosaic(CoTraining):
@@ -62,8 +62,9 @@ class FedMosaic(CoTraining):
     "training": DP-SGD with gradients clipped to ``clip``, so that one row of the site is hidden; labels and
     confidence are then computed from what is private already, class counts are noised once and the own loss in every
     round, and a net scales its inputs by the public rows. "release": labels by randomised response and expertise with
-    Gaussian noise, so that all rows of the site together are hidden; any model can be trained. The chance is drawn
-    from the site's seed, which must then be secret. `privacy` says what is guaranteed.
+    Gaussian noise, so that all rows of the site together are hidden; any model can be trained. `privacy` says what is
+    guaranteed if nobody else knows the noise. In this version it is drawn from the run's seed, which all sites share,
+    so that a simulation can be repeated: it shows what privacy costs, it does not yet protect anybody.
 
     Departs from the paper: lambda is for a round instead of a step, ``period`` counts rounds instead of steps; ties go
     to the lowest class; scores below 1e-6 count as 1e-6; epsilon is counted exactly and over all rounds.
@@ -82,6 +83,9 @@ class FedMosaic(CoTraining):
         **budget: Unpack[Budget],
     ) -> None:
         super().__init__(period, **budget)
+        for key, value, known in (("expertise", expertise, HIGHEST), ("private", private, PROTECTIONS)):
+            if value not in known:
+                raise ConfigError(f"{key}: {choices(value, known, key)}")
         if not 1 <= bits <= 16:
             raise ConfigError(f"bits is {bits}: expected 1 to 16 for an expertise score.")
         if fixed_lambda is not None and fixed_lambda < 0:
@@ -106,6 +110,8 @@ class FedMosaic(CoTraining):
                     f"site {site.name!r} trains {self.recipe(site)!r}, which has no gradients to make private: "
                     f"expected a neural network. Choose another model, or private='release'."
                 )
+            if self.private == "training":
+                check_trainable(self.new_net(site, np.random.default_rng(0)))
 
     def scaled_by(self, site: Site) -> Inputs:
         return public(site) if self.private == "training" else site.train.X
@@ -116,7 +122,7 @@ class FedMosaic(CoTraining):
         if self.private != "no":
             site.state["noise"] = noise = self._plan(site)
             if noise.get("counts_sigma"):
-                counts = noisy_counts(counts, noise["counts_sigma"], site.rng("counts"))
+                counts = noisy_counts(counts, noise["counts_sigma"], self.chance(site, "counts"))
         site.state["counts"] = counts
 
     def _plan(self, site: Site) -> dict[str, Any]:
@@ -129,8 +135,9 @@ class FedMosaic(CoTraining):
         return dict(training_plan(self.epsilon, self.delta, *work, *asked))
 
     def share(self, site: Site, round: int) -> Parcel:
-        labels = _known_labels(site)
+        labels: Labels | None = site.state.get("consensus")
         weight = self.trust(site, round, labels)
+        site.state["trained"] = round
         self.learn(site, round, labels, weight)
         if not self.speaks_in(round):
             return Parcel()
@@ -143,7 +150,10 @@ class FedMosaic(CoTraining):
         own = self.own_loss(site, round)
         found = {"lambda": 0.0} | ({} if own is None else {"own loss": own})
         if labels is not None:
-            found["public loss"] = common = float(self.losses(site, public(site), labels).mean())
+            losses = self.losses(site, public(site), labels)
+            if self.private == "training":
+                losses = np.minimum(losses, self._largest_loss(site))  # as the own ones
+            found["public loss"] = common = float(losses.mean())
             if self.fixed_lambda is not None:
                 found["lambda"] = self.fixed_lambda
             elif own is not None:
@@ -157,7 +167,17 @@ class FedMosaic(CoTraining):
             return float(losses.mean())
         sigma = site.state["noise"]["loss_sigma"]
         # A fixed lambda asks nothing of the rows, so no private loss was paid for.
-        return noisy_mean_loss(losses, LARGEST, sigma, site.rng(f"loss {round}")) if sigma else None
+        if not sigma:
+            return None
+        return noisy_mean_loss(losses, self._largest_loss(site), sigma, self.chance(site, f"loss {round}"))
+
+    def _largest_loss(self, site: Site) -> float:
+        """A row's loss counts no more than this where it is made private: half as much again as that of a guess."""
+        return 1.5 * math.log(max(2, len(site.classes)))
+
+    def chance(self, site: Site, purpose: str) -> np.random.Generator:
+        """For noise alone: another setting on the same rows draws anew, or two of them would give the rows away."""
+        return site.rng(f"{purpose} {sorted(vars(self).items())}")
 
     def fit_with(
         self, site: Site, net: Net, round: int, batches: PublicBatches | None, weight: float, mixed: bool
@@ -177,10 +197,11 @@ class FedMosaic(CoTraining):
             clip=self.clip,
             noise=noise["noise"],
             expected_batch=noise["expected_batch"],
-            seed=site.seed_for(f"noise {round}"),
+            seed=int(self.chance(site, f"noise {round}").integers(2**63)),
             public_loss=None if batches is None else public_loss,
         ) as update:
-            self.fit(site, net, round, update=update, optimizer=optimizer, poisson=True)
+            drawn = int(self.chance(site, f"rows {round}").integers(2**63))
+            self.fit(site, net, round, update=update, optimizer=optimizer, poisson=True, purpose=f"private {drawn}")
 
     def opinion(self, site: Site, round: int, probabilities: Probabilities) -> tuple[Labels, Any]:
         """Labels and expertise, one of each for every public row, as they are sent."""
@@ -189,7 +210,7 @@ class FedMosaic(CoTraining):
         scores = confidence(probabilities) if sure else class_frequency(labels, site.state["counts"])
         if self.private != "release":
             return labels, scores
-        noise, rng = site.state["noise"], site.rng(f"release {round}")
+        noise, rng = site.state["noise"], self.chance(site, f"release {round}")
         scores = noisy_expertise(scores, noise["expertise_sigma"], self._highest(site), rng)
         return randomised_response(labels, len(site.classes), noise["label_epsilon"], rng), scores
 
@@ -210,15 +231,12 @@ class FedMosaic(CoTraining):
         if "consensus" not in inbox:
             return
         check_topic(site, inbox)
-        note_left_out(site, inbox)
-        labels = unpack_labels(inbox["consensus"], len(public(site)), len(site.classes))
-        before = _known_labels(site)
-        site.state["changed"] = 1.0 if before is None else float(np.mean(labels != before))
-        site.state["consensus"] = labels
+        self.adopt(site, unpack_labels(inbox["consensus"], len(public(site)), len(site.classes)))
+        if site.state.get("trained", -1) != round:
+            site.state.pop("trust", None)  # it only listened: lambda is of a round before
 
     def curves(self, site: Site) -> dict[str, float]:
-        changed = {"changed pseudo-labels": site.state["changed"]} if "changed" in site.state else {}
-        return {**site.state.get("trust", {}), **changed}
+        return {**site.state.get("trust", {}), **super().curves(site)}
 
     def privacy(self, site: Site) -> dict[str, Any] | None:
         return site.state["noise"]["guarantee"] if self.private != "no" else None
@@ -232,8 +250,3 @@ def adaptive_weight(own: float, common: float) -> float:
     (1.0, 0.0, True)
     """
     return math.exp(-(common - own) / (own + EPSILON))
-
-
-def _known_labels(site: Site) -> Labels | None:
-    labels: Labels | None = site.state.get("consensus")
-    return labels

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from peerwise.data import Site
-from peerwise.methods.averaging import Weights, mean, note_left_out, replaced, told
+from peerwise.methods.averaging import Weights, by_rows, mean, note_left_out, replaced, told
 from peerwise.methods.base import Inbox, Memory
 from peerwise.methods.fedavg import FedAvg
 from peerwise.methods.pool_models import full_name
@@ -64,19 +64,20 @@ def zeros(arrays: Weights) -> Weights:
     return {name: np.zeros_like(array) for name, array in arrays.items()}
 
 
-def senders(inbox: Inbox, left_out: dict[str, str]) -> list[str]:
-    """Those whose parcels counted."""
-    return [name for name in sorted(inbox) if full_name("*", name) not in left_out]
+def senders(inbox: Inbox, left_out: dict[str, str]) -> dict[str, float]:
+    """Those whose parcels counted, with their rows."""
+    return {name: by_rows(inbox[name]) for name in sorted(inbox) if full_name("*", name) not in left_out}
 
 
 def running_mean(
-    before: Weights | None, known: list[str], changes: Weights, heard: list[str]
-) -> tuple[Weights, list[str]]:
-    """The mean of something over all sites that ever spoke, when those ``heard`` changed theirs by ``changes`` on
-    average; whoever had not spoken had zero. Also the names of all that ever spoke."""
-    everybody = sorted({*known, *heard})
-    kept = scaled(before, len(known) / len(everybody)) if before is not None else None
-    return added(kept, changes, len(heard) / len(everybody)), everybody
+    before: Weights | None, known: dict[str, float], changes: Weights, heard: dict[str, float]
+) -> tuple[Weights, dict[str, float]]:
+    """The mean by rows of something over all sites that ever spoke, when those ``heard`` changed theirs by ``changes``
+    on average; whoever had not spoken had zero. Also the rows of all that ever spoke."""
+    everybody = {**known, **heard}
+    rows = sum(everybody.values())
+    kept = scaled(before, sum(known.values()) / rows) if before is not None else None
+    return added(kept, changes, sum(heard.values()) / rows), everybody
 
 
 def _single(array: Any) -> Any:

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError, ParcelError
-from peerwise.methods.averaging import note_left_out, told
+from peerwise.methods.averaging import told
 from peerwise.methods.base import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.co_training import CoTraining, check_topic, heard, public
-from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import in_parts, net_weights
 from peerwise.models.training import Batch, Loss
@@ -50,7 +49,7 @@ class PerFedCKT(CoTraining):
     def check_sites(self, sites: Sequence[Site]) -> None:
         super().check_sites(sites)
         for site in sites:
-            if not find_recipe(self.recipe(site)).by_epochs:
+            if not self.is_net(site):
                 raise DataError(
                     f"site {site.name!r} trains {self.recipe(site)!r}, which is no neural network: PerFed-CKT teaches "
                     f"logits by gradients. Add a net to its models, or use fedmosaic or fedct, which take any model."
@@ -89,7 +88,6 @@ class PerFedCKT(CoTraining):
         if "cluster" not in inbox:
             return
         check_topic(site, inbox)
-        note_left_out(site, inbox)
         site.state["cluster"] = inbox["cluster"]
 
 

@@ -25,7 +25,7 @@ GROUP = "peerwise.methods"
 GIVEN_BY_THE_RUN = {"pool", "own", "device"}
 # Base training belongs to the pool, not to a method, so that all methods of a run meet the same models.
 OF_THE_POOL = ("folds", "epochs")
-TAG = re.compile(r"[A-Za-z0-9_-]+")
+TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")  # part of a file's name
 
 
 @cache
@@ -46,7 +46,8 @@ def base_name(name: str) -> str:
     base, colon, tag = name.partition(":")
     if colon and not TAG.fullmatch(tag):
         raise ConfigError(
-            f"method {name!r} has the tag {tag!r}: expected letters, digits, dashes and underscores, e.g. '{base}:dp'."
+            f"method {name!r} has the tag {tag!r}: expected letters, digits, dashes and underscores, at most 40, "
+            f"e.g. '{base}:dp'."
         )
     return base
 
@@ -112,10 +113,8 @@ def make_method(
     folds: int,
     epochs: int | None,
     by_rounds: bool = False,
-    budget: Mapping[str, Any] | None = None,
 ) -> Method:
-    """The method with these settings; ``folds`` and ``epochs`` are those of base training. Its own settings go before
-    the ``budget`` of the run."""
+    """The method with these settings; ``folds`` and ``epochs`` are those of base training."""
     check_method(name, settings, by_rounds=by_rounds)
     kind = method_class(name, by_rounds=by_rounds)
     if issubclass(kind, TrustLearner):
@@ -124,8 +123,7 @@ def make_method(
         return OneShot(learner, folds=folds, epochs=epochs)
     pool: dict[str, Any] = {"folds": folds, "epochs": epochs}
     accepted = inspect.signature(kind).parameters
-    common = {**(budget or {})} if _takes_budget(kind) else {}
-    method: Method = kind(**{**common, **settings}, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
+    method: Method = kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
     return method
 
 

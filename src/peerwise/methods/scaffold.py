@@ -25,7 +25,7 @@ class Scaffold(ByMoves):
 
     step:  w <- w - lr (g(w) - c_i + c)                      K steps, from the weights x received
     site:  c_i <- c_i - c + (x - w) / (K lr)                 c_i = 0 at first
-    hub:   x <- x + mean (w - x),  c <- c + (participants / all) mean (change of c_i)
+    hub:   x <- x + mean (w - x),  c <- c + (rows of participants / rows of all) mean (change of c_i)
 
     Sent: w - x and the change of c_i; heard: x (as its way from the start) and c: twice FedAvg's traffic. "All" are the
     sites that ever spoke. The formulas hold for plain SGD, so another optimiser is refused. Departs from the paper:
@@ -70,7 +70,7 @@ class Scaffold(ByMoves):
         changes = {name.removeprefix(MARK): array for name, array in means.items() if name.startswith(MARK)}
         total = added(memory.get("total"), {name: means[name] for name in changes})
         heard = senders(inbox, left_out)
-        control, everybody = running_mean(memory.get("control"), memory.get("sites", []), changes, heard)
+        control, everybody = running_mean(memory.get("control"), memory.get("sites", {}), changes, heard)
         return told(left_out, total=total, control=control), {"total": total, "control": control, "sites": everybody}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:

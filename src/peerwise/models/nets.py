@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from peerwise.data.rows import Feature, Inputs, Sequences
+from peerwise.data.site import derived_seed
 from peerwise.errors import ModelError
 from peerwise.models.outputs import slices, softmax
 from peerwise.models.zoo import find_build
@@ -32,7 +33,7 @@ class Net(nn.Module):
         if embedding is not None and embedding != width:
             self.pool = nn.AdaptiveAvgPool1d(embedding)
         # A stream of its own: sites with different backbones start from the same head.
-        torch.manual_seed(seed)
+        torch.manual_seed(derived_seed(seed, "head"))
         self.head = nn.Linear(embedding or width, classes)
 
     @property

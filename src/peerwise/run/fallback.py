@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,13 @@ from peerwise.errors import STOPS_A_RUN, reason
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.methods.pool_models import heard_models, pool_logits
+from peerwise.run.rounds import answer, run_method
 from peerwise.space import softmax
 
 OWN_MODELS = "own models"
+ALONE = "training alone"
+FREQUENCIES = "label frequencies"
+OWN = (OWN_MODELS, ALONE)  # what a site has without the others
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,17 @@ class Simpler:
 
 
 def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: Inputs) -> Simpler:
-    """The first of these that works: the site's own models, all alike; its peers' models (as they lie in ``inbox``),
-    all alike; the frequencies of the labels of its train rows."""
+    """The first of these that works: what the site has alone for the method's budget; where it has none, the site's own
+    models, all alike, or its peers' models (as they lie in ``inbox``), all alike; the frequencies of the labels of its
+    train rows."""
     failed: list[str] = []
+    if (alone := method.alone()) is not None:
+        try:
+            return Simpler(_alone(alone, site, X), ALONE, failed)
+        except STOPS_A_RUN:
+            raise
+        except Exception as error:
+            return Simpler(_frequencies(site, X), FREQUENCIES, [reason(error)])
     try:
         folds, epochs = getattr(method, "folds", 5), getattr(method, "epochs", None)
         own = own_models(site, held_out=False, folds=folds, epochs=epochs).files
@@ -48,5 +60,15 @@ def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: In
     if good := [place for place, name in enumerate(peers) if name not in left_out]:
         mean = softmax(asked.logits[:, good]).astype(np.float64).mean(axis=1)
         return Simpler(np.asarray(mean), "peers' models", failed, left_out)
+    return Simpler(_frequencies(site, X), FREQUENCIES, failed, left_out)
+
+
+def _alone(method: Method, site: Site, X: Inputs) -> NDArray[np.float64]:
+    here = replace(site, state={})
+    run_method(method, [here])
+    return answer(method, here, X)
+
+
+def _frequencies(site: Site, X: Inputs) -> NDArray[np.float64]:
     counts = np.bincount(site.train.y, minlength=len(site.classes)) + 1.0
-    return Simpler(np.tile(counts / counts.sum(), (len(X), 1)), "label frequencies", failed, left_out)
+    return np.tile(counts / counts.sum(), (len(X), 1))

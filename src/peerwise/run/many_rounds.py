@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from peerwise.data import Site
-from peerwise.errors import ModelError
+from peerwise.errors import ModelError, reason
 from peerwise.methods import Method
 from peerwise.models import one_thread
 from peerwise.parcels import Parcel
@@ -58,11 +58,13 @@ class ManyRounds:
             for site in in_turn(self.sites, self.workers)
             if site.name in hearing
         }
-        done = self._turns(team, files, tasks, set(working))
+        speaking = set() if at.spoken else sharing
+        done = self._turns(team, files, tasks, set(working), speaking)
         failed = {name: {"step": one.step, "why": one.why} for name, one in done.items() if one.why is not None}
         states = {**at.states, **dict.fromkeys(done, round)}
-        at = replace(at, round=round, states=states, failed={**at.failed, **failed})
         took_part = sorted(sharing - set(failed))
+        at = replace(at, round=round, states=states, failed={**at.failed, **failed})
+        at = replace(at, spoken=at.spoken or bool(took_part))
         if took_part:
             at = self._told(files, at, {name: done[name].said for name in took_part if done[name].said})
         files.save(at)
@@ -72,8 +74,15 @@ class ManyRounds:
         return at
 
     def _turns(
-        self, team: Crew | Work, files: RoundFiles, tasks: Mapping[str, tuple[str, int, bool]], working: set[str]
+        self,
+        team: Crew | Work,
+        files: RoundFiles,
+        tasks: Mapping[str, tuple[str, int, bool]],
+        working: set[str],
+        first: set[str],
     ) -> dict[str, Done]:
+        """``first``: those who share, if nobody has before: that all of them fail is nobody's bad luck, whoever else
+        may listen."""
         found: dict[str, Done] = {}
         for done in everywhere(team, tasks, self.tell):
             found[done.site] = done
@@ -81,7 +90,7 @@ class ManyRounds:
                 about = {"run": self.name, "round": tasks[done.site][1] - (done.step == "absorb"), "site": done.site}
                 self.tell({"event": "failed", "step": done.step, **about, "why": done.why, "trace": done.trace})
         failed = [name for name, done in found.items() if done.why is not None]
-        if failed and set(failed) >= working:
+        if failed and (set(failed) >= working or (first and set(failed) >= first)):
             for name in failed:
                 files.forget(name, tasks[name][1])  # once it is mended they all try again
             raise nowhere(self.name, found[failed[0]].step, found[failed[0]])
@@ -95,7 +104,15 @@ class ManyRounds:
             return at
         with one_thread():
             inbox, memory = files.said(at.round, sizes), files.load_memory(at)
-            told, memory = combined(self.method, at.round, inbox, memory, self.sites[0].seed)
+            try:
+                told, memory = combined(self.method, at.round, inbox, memory, self.sites[0].seed)
+            except (OSError, MemoryError):
+                raise
+            except Exception as error:
+                raise ModelError(
+                    f"{self.name}: what was said in round {at.round} cannot be combined: {reason(error)} If the values "
+                    f"are not finite, lower the learning rate."
+                ) from error
         sizes = files.save_told(at.round, told, memory)
         return replace(at, told=at.round, kind="one" if isinstance(told, Parcel) else "named", sizes=sizes)
 

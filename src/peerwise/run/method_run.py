@@ -58,15 +58,19 @@ class MethodRun:
 
     def score(self) -> float:
         """After training, the accuracy on validation rows of the states that answer: the mean over the sites that have
-        both, NaN if none has."""
+        validation rows, 0 where the method failed and left no such state; NaN if there is nothing to take a mean of."""
+        unable: set[str] = set()
         if self.method.rounds > 1:
             scores = self.folder.load_trained(self.name) or {}
         else:
             tasks = {site.name: (judge, site, (self.method, self.folder, self.name)) for site in self._working()}
-            failed = {done.site for done in self._everywhere(tasks) if done.why is not None}
-            judged = [name for name in tasks if name not in failed]
+            unable = {done.site for done in self._everywhere(tasks) if done.why is not None}
+            judged = [name for name in tasks if name not in unable]
             scores = {name: self.folder.load_record(name, self.name).get("best_score") for name in judged}
+        working = {site.name for site in self._working()} - unable
+        failed = {site.name for site in self.sites if len(site.val)} - working
         known = [score for score in scores.values() if score is not None]
+        known += [0.0 for name in failed if scores.get(name) is None]
         return sum(known) / len(known) if known else math.nan
 
     def predict(self) -> None:

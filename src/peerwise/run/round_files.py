@@ -27,12 +27,14 @@ from peerwise.run.rounds import RUN
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where all stand after a round: each site's newest state by round, the sites that failed ({"step", "why"}), the
-    round that was told last, whether as one parcel, by site name, or as the parcels themselves, and bytes by name."""
+    """Where all stand after a round: each site's newest state by round, the sites that failed ({"step", "why"}),
+    whether anybody has shared so far, the round that was told last, whether as one parcel, by site name, or as the
+    parcels themselves, and bytes by name."""
 
     round: int = -1
     states: dict[str, int] = field(default_factory=dict)
     failed: dict[str, dict[str, str]] = field(default_factory=dict)
+    spoken: bool = False
     told: int = -1
     kind: Literal["one", "named", "said"] = "said"
     sizes: dict[str, int] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What methods share that speak about public rows: packing, expertise, consensus, and saying it privately."""
 
-from peerwise.methods.public.consensus import consensus, majority, qualified_majority, weighted_consensus
+from peerwise.methods.public.consensus import consensus, majority, qualified_majority
 from peerwise.methods.public.expertise import HIGHEST, class_frequency, confidence
 from peerwise.methods.public.packing import (
     dequantise,
@@ -26,5 +26,4 @@ __all__ = [
     "quantise",
     "unpack_labels",
     "unpack_votes",
-    "weighted_consensus",
 ]

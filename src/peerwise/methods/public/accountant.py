@@ -54,8 +54,7 @@ class Release:
     """What a site says in each of ``rounds``: a label (``label_epsilon``, `randomised_response`) and a score
     (``expertise_sigma``, `noisy_expertise`; None: no scores are sent) for each of ``public_rows``.
 
-    A model is any function of the site's rows, so one row may change everything said: the unit is the site, unless it
-    is known that only ``changed`` labels a round can change.
+    A model is any function of the site's rows, so one row may change everything said: the unit is the site.
     """
 
     public_rows: int
@@ -64,19 +63,13 @@ class Release:
     label_epsilon: float
     expertise_sigma: float | None = None
     expertise_high: float = 1.0
-    changed: int | None = None
-
-    @property
-    def reach(self) -> int:
-        """Labels and scores a round that the unit may change."""
-        return self.public_rows if self.changed is None else self.changed
 
     @property
     def mu(self) -> float:
         """Sensitivity over noise of all scores of all rounds, as one Gaussian release."""
         if self.expertise_sigma is None:
             return 0.0
-        return gaussian_mu(self.expertise_high * math.sqrt(self.reach), self.expertise_sigma, self.rounds)
+        return gaussian_mu(self.expertise_high * math.sqrt(self.public_rows), self.expertise_sigma, self.rounds)
 
 
 @dataclass(frozen=True)
@@ -124,9 +117,7 @@ def release_guarantee(release: Release, delta: float) -> Guarantee:
     said = f"labels by randomised response (epsilon {release.label_epsilon:.3g} each)"
     if release.expertise_sigma is not None:
         said += f", expertise with Gaussian noise (sigma {release.expertise_sigma:.3g})"
-    changed = f"{release.reach} of {release.public_rows} labels a round"
-    unit = SITE if release.reach == release.public_rows else changed
-    return Guarantee(_release_epsilon(release, delta), delta, unit, release.rounds, said)
+    return Guarantee(_release_epsilon(release, delta), delta, SITE, release.rounds, said)
 
 
 def training_guarantee(training: PrivateTraining, delta: float) -> Guarantee:
@@ -175,7 +166,7 @@ def _label_losses(release: Release) -> tuple[NDArray[np.float64], NDArray[np.flo
     """The loss of one label is +eps (kept), -eps (the other site's label), 0 (any further one); of all, their sum."""
     if release.classes < 2:
         raise ConfigError(f"{release.classes} classes: expected at least 2, one has no labels to hide.")
-    labels = release.reach * release.rounds
+    labels = release.public_rows * release.rounds
     keep = keep_probability(release.classes, release.label_epsilon)
     other = (1 - keep) / (release.classes - 1)
     once = [other, max(0.0, 1 - keep - other), keep]

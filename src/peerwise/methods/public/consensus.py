@@ -15,17 +15,12 @@ LEAST = 1e-6  # so that a site without expertise still breaks ties, and sites al
 UNDECIDED = -1
 
 
-def weighted_consensus(labels: Iterable[Labels], expertise: Iterable[Scores], classes: int) -> Labels:
+def consensus(votes: Iterable[tuple[Labels, Scores]], classes: int) -> Labels:
     """S[j, c] = sum_i max(E_i[j], 1e-6) 1[yhat_i(j) = c], label argmax_c S[j, c].
 
-    ``labels`` and ``expertise`` (sites, |U|) -> (|U|,). Where all expertise is about 0, and where it is equal, this is
-    the majority.
+    ``votes``: labels and expertise of one site after the other, (|U|,) each, of which only the sum is held. Where all
+    expertise is about 0, and where it is equal, this is the majority.
     """
-    return consensus(zip(labels, expertise, strict=True), classes)
-
-
-def consensus(votes: Iterable[tuple[Labels, Scores]], classes: int) -> Labels:
-    """`weighted_consensus` of one site's (labels, expertise) after the other, which takes the memory of one."""
     return _leading(_tally(votes, classes)[0])
 
 

@@ -16,6 +16,7 @@ from peerwise.methods.public.accountant import (
     training_guarantee,
     training_noise_for,
 )
+from peerwise.models.training import poisson_plan
 
 EXPERTISE_SHARE = 0.5  # of epsilon, if it were spent alone; labels get what is left of the whole
 SMALL_SHARE = 0.1  # the same of class counts, and of the losses of all rounds together
@@ -41,10 +42,11 @@ def training_plan(
 ) -> Any:
     """DP-SGD over ``epochs`` in all: its noise, that of the class counts (once) and of the mean loss (once a round)
     where these are asked of the rows, and what is then guaranteed."""
+    rate, steps = poisson_plan(rows, batch_size)
     blank = PrivateTraining(
         noise=1.0,
-        sample_rate=min(1.0, batch_size / rows),
-        steps=epochs * math.ceil(rows / batch_size),
+        sample_rate=rate,
+        steps=epochs * steps,
         rounds=rounds,
         counts_sigma=gaussian_sigma(SMALL_SHARE * epsilon, delta, 1.0) if counts else None,
         loss_sigma=gaussian_sigma(SMALL_SHARE * epsilon, delta, 1.0, rounds) if losses else None,
