@@ -37,6 +37,8 @@ def main() -> None:
     parser.add_argument("--ours", help=argparse.SUPPRESS)
     measure.peer_option(parser)
     a = parser.parse_args()
+    if not a.split and not a.sites:
+        parser.error("expected a split file, or --sites with numbers of sites, e.g. --sites 20,100")
     if a.ours:
         print(json.dumps(ours(a.split, a.ours, a.rounds, a.workers, int(a.sites or 0))))
     elif a.sites:

@@ -19,6 +19,14 @@ def _printed(script: str, *arguments: object) -> str:
     return found.stdout
 
 
+def test_rounds_without_a_split_or_sites_says_what_is_missing() -> None:
+    found = subprocess.run([sys.executable, HERE / "rounds.py"], capture_output=True, text=True, timeout=100)
+    assert found.returncode == 2
+    assert found.stderr.splitlines()[-1].endswith(
+        "expected a split file, or --sites with numbers of sites, e.g. --sites 20,100"
+    )
+
+
 def test_neighbours_print_a_ratio() -> None:
     small = ("--rows", 200, "--queries", 20, "--models", 3, "--classes", 3, "--repeats", 1)
     assert "ratio" in _printed("neighbours.py", *small)

@@ -23,6 +23,7 @@ from peerwise import (
     UniformAverage,
 )
 from peerwise.checks import check_method, check_trust_learner
+from peerwise.checks.method import awkward_sites
 from peerwise.trust import FedDESPaper
 
 SMALL = {"epochs": 3, "hidden": 8, "random_state": 0}
@@ -98,19 +99,62 @@ class Improper(Local):
         return 2 * super().predict_proba(site, X)
 
 
+class Dependent(Local):
+    """Answers rightly only where all five sites have spoken."""
+
+    def share(self, site: Any, round: int) -> Parcel:
+        super().share(site, round)
+        return Parcel(here=1)
+
+    def absorb(self, site: Any, round: int, inbox: Any) -> None:
+        site.state["peers"] = len(inbox)
+
+    def predict_proba(self, site: Any, X: Any) -> Any:
+        return super().predict_proba(site, X) * (1 if site.state["peers"] == 5 else 0)
+
+
+class Understating(Dependent):
+    """Counts less than it was told."""
+
+    def absorb(self, site: Any, round: int, inbox: Any) -> None:
+        super().absorb(site, round, inbox)
+        site.state["run"]["received"] -= 1
+
+
+class Pickling(Dependent):
+    """Tells all sites something that only Python can read."""
+
+    def combine(self, inbox: Any, memory: Any, rng: Any) -> Any:
+        return Parcel(told=b"\x80\x04\x95" + bytes(20)), memory
+
+    def absorb(self, site: Any, round: int, inbox: Any) -> None:
+        site.state["peers"] = 5
+
+
 @pytest.mark.parametrize(
     ("method", "said"),
     [
+        (Dependent(), "do not sum to one without the first site"),
+        (Understating(), r"counts \d+ bytes received, in truth they are \d+"),
+        (Pickling(), "a parcel holds a pickle"),
         (Forgetful(), "changed the method itself"),
         (Restless(), "same seed"),
         (Peeking(), "test rows"),
         (Improper(), "do not sum to one"),
     ],
-    ids=["keeps state on itself", "ignores the seed", "looks at test rows", "no probabilities"],
+    ids=[
+        "needs a site",
+        "counts less",
+        "tells a pickle",
+        "keeps state on itself",
+        "ignores the seed",
+        "looks at test rows",
+        "no probabilities",
+    ],
 )
 def test_the_kit_catches_a_method_that(method: Method, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
-        check_method(method)
+        check_method(method, lambda: awkward_sites(("logistic",)))
 
 
 class Crowd(UniformAverage):

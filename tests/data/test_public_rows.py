@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from peerwise.data import Dataset, Sequences, digest, load, make_sites
+from peerwise.data.public import set_aside
 from peerwise.errors import PartitionError
 
 
@@ -72,6 +73,40 @@ def test_skewed_public_rows_leave_half_of_each_class_to_the_sites(digits: Datase
         make_sites(digits, "quantity", 2, public=900, public_alpha=1.0)
     with pytest.raises(PartitionError, match="public_alpha=0; use a number above 0"):
         make_sites(digits, "quantity", 2, public=9, public_alpha=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 25)), min_size=20, max_size=120),
+    public=st.integers(1, 12),
+    alpha=st.floats(1e-3, 100),
+    seed=st.integers(0, 99),
+)
+def test_with_groups_too_half_of_each_class_stays(
+    rows: list[tuple[int, int]], public: int, alpha: float, seed: int
+) -> None:
+    y, group = np.array(rows).T
+    X = np.arange(len(y), dtype=np.float32)[:, None]
+    data = Dataset("drawn", "table", X, y, ("a", "b", "c", "d"), group=group)
+    try:
+        taken, rest = set_aside(data, public, np.random.default_rng(seed), alpha)
+    except PartitionError:
+        reject()
+    assert public <= len(taken)
+    assert not {*group[taken]} & {*group[rest]}
+    assert (2 * np.bincount(y[taken], minlength=4) <= np.bincount(y, minlength=4)).all()
+
+
+def test_a_class_of_one_group_is_never_public() -> None:
+    y = np.repeat([0, 1, 2], 20)
+    group = np.where(y == 2, 99, np.arange(60) // 2)
+    data = Dataset("drawn", "table", np.arange(60, dtype=np.float32)[:, None], y, ("a", "b", "c"), group=group)
+    for seed in range(20):
+        taken, _ = set_aside(data, 16, np.random.default_rng(seed), 0.1)
+        assert 2 not in y[taken]
+        assert len(taken) == 16
+    with pytest.raises(PartitionError, match="of these groups only some with 20 rows together can be set aside"):
+        set_aside(data, 25, np.random.default_rng(0), 0.1)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.1])

@@ -135,7 +135,7 @@ def test_a_site_with_flipped_labels_ends_up_alone() -> None:
     """Its lambda is near 0 while others still listen: later all fit their own rows so well that none does."""
     first, *others = digits(public=200, sites=5)
     sites = [flipped(first), *others]
-    run_method(FedMosaic("confidence", rounds=30, lr=0.1), sites)
+    run_method(FedMosaic("confidence", rounds=30, period=1, lr=0.1), sites)
     trusts = {site.name: site.state[RUN]["curves"]["lambda"][1:, 1] for site in sites}
     alone = int(np.argmax(trusts[first.name] < 0.01))
     assert alone > 0
@@ -224,6 +224,12 @@ def test_each_site_hears_its_own_cluster_only() -> None:
     for site in sites:
         assert site.state["cluster"].shape == (20, 10)
         assert 2 * logits <= site.state[RUN]["received"] < 2 * (logits + 700)
+
+
+@pytest.mark.parametrize(("rounds", "spoken"), [(1, [0]), (5, [1, 3]), (20, [9, 19]), (25, [9, 19])])
+def test_without_a_period_sites_learn_something_before_they_speak(rounds: int, spoken: list[int]) -> None:
+    method = FedMosaic(rounds=rounds)
+    assert [round for round in range(rounds) if method.speaks_in(round)] == spoken
 
 
 def test_missing_public_rows_are_refused_before_any_work() -> None:
@@ -418,7 +424,7 @@ def test_a_site_that_only_listens_tells_no_new_lambda() -> None:
 
 def test_curves_are_told_for_every_round() -> None:
     sites = digits()
-    run_method(FedMosaic(rounds=4, lr=0.1), sites)
+    run_method(FedMosaic(rounds=4, period=1, lr=0.1), sites)
     curves = sites[0].state[RUN]["curves"]
     for name in ("lambda", "own loss", "changed pseudo-labels", "validation accuracy"):
         assert curves[name][:, 0].tolist() == [0, 1, 2, 3]

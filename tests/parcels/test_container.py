@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,16 @@ def test_a_tree_comes_back_as_it_was_and_weighs_what_it_weighs_when_sent(tmp_pat
         )
         assert pack(read_tree(tmp_path / "deep" / "file")) == packed
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["file"]
+
+
+def test_two_values_with_the_same_checksum_are_both_there_and_equal_ones_are_kept_once(tmp_path: Path) -> None:
+    one, two = bytes.fromhex("0e8b3f02fe0211a8"), bytes.fromhex("b5b8851ac84e0949")
+    assert zlib.crc32(one) == zlib.crc32(two)
+    tree = {"a": one, "b": [two, one, two]}
+    weight = write_tree(tmp_path / "file", tree)
+    assert read_tree(tmp_path / "file") == tree
+    manifest, blobs = pack(tree)
+    assert weight == len(manifest) + 16 == len(manifest) + sum(map(len, blobs.values()))
 
 
 def test_a_parcel_read_back_knows_its_bytes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peerwise.report.protocol import missed_lines, privacy_lines, tuned_lines
+from peerwise.report.protocol import all_sites_lines, missed_lines, privacy_lines, tuned_lines
 
 PROMISE: dict[str, Any] = {
     "method": "fedmosaic:dp", "epsilon": 3.2, "delta": 1e-5, "unit": "one row", "rounds": 10,
@@ -20,15 +20,26 @@ def missed(site: str, rounds: list[int], seed: int = 0, method: str = "fedavg") 
 def test_who_took_part_when_is_one_line_a_method() -> None:
     lines = [missed("site-3", [4, 5, 6, 7, 8, 9]), missed("site-5", []), missed("x", [0, 2, 3], method="fedprox")]
     assert list(missed_lines(lines)) == [
-        "fedavg: not all took part in every round (from 0): site-3: rounds 4-9 of 10; site-5: no round of 10",
-        "fedprox: not all took part in every round (from 0): x: rounds 0, 2-3 of 10",
+        "fedavg: not all took part in every round (from 0): site-3: 6 of 10 rounds (4-9); site-5: no round of 10",
+        "fedprox: not all took part in every round (from 0): x: 3 of 10 rounds (0, 2-3)",
     ]
     assert list(missed_lines([])) == []
 
 
+def test_one_round_of_many_is_not_read_as_so_many_of_them() -> None:
+    (line,) = missed_lines([missed("site-0", [4])])
+    assert line.endswith("site-0: 1 of 10 rounds (4)")
+
+
+def test_methods_that_had_all_sites_all_the_time_are_told_in_one_line() -> None:
+    (line,) = all_sites_lines(["feddes", "centralised"])
+    assert line.startswith("feddes, centralised: one round only, with all sites all the time")
+    assert list(all_sites_lines([])) == []
+
+
 def test_the_same_rounds_in_all_seeds_are_told_once_and_others_are_counted() -> None:
     (same,) = missed_lines([missed("a", [1, 2], seed) for seed in range(3)])
-    assert same.endswith("a: rounds 1-2 of 10")
+    assert same.endswith("a: 2 of 10 rounds (1-2)")
     (other,) = missed_lines([missed("a", [1, 2]), missed("a", [5, 7, 8], 1)])
     assert other.endswith("a: 2 to 3 of 10 rounds, others in each seed")
 

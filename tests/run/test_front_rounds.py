@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any, Unpack
@@ -9,12 +10,14 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError, ModelError
 from peerwise.evaluate import assess
 from peerwise.methods import Method
 from peerwise.methods.by_rounds import Budget
+from peerwise.report import print_assessment
 from peerwise.run import Run, simulate
 from peerwise.run.contenders import learning_rates
 
@@ -84,10 +87,11 @@ def test_two_budgets_never_share_files_and_the_same_one_does_no_work(folder: Pat
         other = simulate("digits", out=folder, **{**NETS, "training": training}, methods="fedavg,local")
         assert set(other.results["method"]) == {"fedavg", "local"}
         assert set(other.results["rounds"]) == {training["rounds"]}
-        assert not np.array_equal(
-            other.predictions[0, "local", "site-0"]["probabilities"],
-            first.predictions[0, "local", "site-0"]["probabilities"],
+        one, two = (
+            np.concatenate([run.predictions[0, "local", f"site-{i}"]["probabilities"] for i in range(3)])
+            for run in (first, other)
         )
+        assert not np.array_equal(one, two)
         assert len(files(folder) - before) == 2
         before = files(folder)
 
@@ -183,6 +187,50 @@ def test_an_absent_site_that_is_not_there_is_refused_before_any_work(tmp_path: P
     with pytest.raises(ConfigError, match=r"absent: unknown site 'site-9': .*Choices: site-0, site-1, site-2"):
         simulate("digits", out=tmp_path / "run", **NETS, methods="fedavg", absent={"site-9": [0]})
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"methods": "local,best_single", "training": {}, "join": 0.5},
+         "join is 0.5, but local, best_single have one round only.*e.g. fedavg"),
+        ({"methods": "local,best_single", "training": {}, "absent": {"site-0": [0]}},
+         r"absent is {'site-0': \[0\]}, but local, best_single have one round only"),
+        ({"methods": "fedavg,local", "training": {"rounds": 1}, "join": 0.5},
+         "join is 0.5, but fedavg, local have one round only, in which all sites take part"),
+        ({"methods": "fedavg", "absent": {"site-1": [2, 3, 7]}},
+         "absent.site-1 has 3, 7: expected rounds from 0 to 2, as no method has more"),
+    ],
+)  # fmt: skip
+def test_rounds_that_nobody_can_miss_are_refused_before_any_work(
+    tmp_path: Path, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        simulate("digits", out=tmp_path / "run", **{**NETS, **settings})
+    assert not (tmp_path / "run").exists()
+    simulate("digits", out=tmp_path / "run", **{**NETS, "methods": "local", "training": {}, "absent": {"site-0": []}})
+
+
+def test_methods_that_had_all_sites_while_others_had_not_are_named(folder: Path) -> None:
+    run = simulate("digits", out=folder, **NETS, methods="local,fedavg,centralised", join=0.67)
+    found = assess(run)
+    assert found.had_all_sites == ["centralised"]
+    console = Console(file=io.StringIO(), width=80)
+    print_assessment(found, console)
+    assert "centralised: one round only, with all sites" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert assess(simulate("digits", out=folder, **NETS, methods="local,fedavg,centralised")).had_all_sites == []
+
+
+def test_a_site_that_never_took_part_nor_heard_says_that_its_model_is_untrained(folder: Path) -> None:
+    run = simulate("digits", out=folder, **NETS, methods="fedavg,local", absent={"site-1": [0, 1, 2]})
+    told = run.results.set_index(["method", "site"])[["fell_back_to", "fell_back_why"]]
+    for method in ("fedavg", "local"):
+        assert told.loc[method, "site-1"].tolist() == ["an untrained model", "took part in no round and heard nothing"]
+        assert told.loc[method, "site-0"].tolist() == ["", ""]
+    heard = simulate("digits", out=folder, **NETS, methods="fedavg", join=0.34)
+    silent = heard.results["took_part"] == 0
+    assert silent.any()
+    assert (heard.results["fell_back_to"] == "").all(), "who only heard has the others' model"
 
 
 def test_bytes_are_counted_both_ways_and_curves_are_kept(folder: Path) -> None:

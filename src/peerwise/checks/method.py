@@ -19,7 +19,7 @@ from peerwise.methods.by_rounds import ByRounds
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run.participation import Participation
-from peerwise.run.rounds import RUN, agree, answer, begin, finish, hear, learned, run_method, say
+from peerwise.run.rounds import RUN, agree, answer, begin, combines, finish, hear, learned, run_method, say
 
 Answers = dict[str, NDArray[np.float64]]
 PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95", b"sklearn.", b"numpy.core.multiarray")
@@ -88,9 +88,13 @@ def _same(one: Answers, two: Answers) -> bool:
 
 
 def _answers_everywhere(method: Method, make: Callable[[], list[Site]]) -> None:
-    for name, found in _run(method, make()).items():
-        assert np.allclose(found.sum(axis=1), 1, atol=1e-5), f"answers at site {name!r} do not sum to one."
-        assert (found >= 0).all(), f"answers at site {name!r} hold negative probabilities."
+    _are_probabilities(_run(method, make()))
+
+
+def _are_probabilities(answers: Answers, when: str = "") -> None:
+    for name, found in answers.items():
+        assert np.allclose(found.sum(axis=1), 1, atol=1e-5), f"answers at site {name!r} do not sum to one{when}."
+        assert (found >= 0).all(), f"answers at site {name!r} hold negative probabilities{when}."
 
 
 def _keeps_its_settings(method: Method, make: Callable[[], list[Site]]) -> None:
@@ -150,30 +154,44 @@ def _restarted(site: Site) -> Site:
 
 
 def _sends_what_it_counts(method: Method, make: Callable[[], list[Site]]) -> None:
-    posted = _Scales()
-    sites = make()
-    run_method(method, sites, posted)
+    sites, exchange = make(), MemoryExchange()
+    sent, received = ({site.name: 0 for site in sites} for _ in range(2))
+    memory: dict[str, Any] = {}
     for site in sites:
-        counted, seen = site.state[RUN]["sent"], posted.seen.get(site.name, 0)
-        assert counted == seen, f"site {site.name!r} counts {counted} bytes sent, {seen} were posted."
-    for blob in posted.blobs:
-        assert not any(blob.startswith(PICKLE[i]) for i in range(4)), "a parcel holds a pickle."
+        begin(method, site)
+    for round in range(method.rounds):
+        for site in sites:
+            say(method, site, round, exchange)
+        posted = {name: _weighed(parcel) for name, parcel in exchange.collect(round).items()}
+        told, memory = agree(method, round, exchange, memory, sites[0].seed)
+        heard = _weighed(told) if isinstance(told, Parcel) else {name: _weighed(told[name]) for name in told}
+        for site in sites:
+            sent[site.name] += posted.get(site.name, 0)
+            received[site.name] += _heard_by(site.name, method, heard)
+            hear(method, site, round, told)
+    for site in sites:
+        record = site.state[RUN]
+        for what, counted, seen in (("sent", record["sent"], sent), ("received", record["received"], received)):
+            weight = seen[site.name]
+            assert counted == weight, f"site {site.name!r} counts {counted} bytes {what}, in truth they are {weight}."
+
+
+def _heard_by(site: str, method: Method, told: int | dict[str, int]) -> int:
+    """One parcel for all; one for each site; or, where nothing is combined, what the others said."""
+    if isinstance(told, int):
+        return told
+    if method.addresses_sites:
+        return told.get(site, 0)
+    return sum(weight for name, weight in told.items() if combines(method) or name != site)
+
+
+def _weighed(parcel: Parcel) -> int:
+    """Its bytes on a wire, none of which may be a pickle."""
+    manifest, blobs = parcel.encode()
+    for blob in (manifest, *blobs.values()):
+        assert not blob.startswith(PICKLE[:4]), "a parcel holds a pickle."
         assert not any(mark in blob for mark in PICKLE[4:]), "a parcel names Python modules: is it a pickle?"
-
-
-class _Scales(MemoryExchange):
-    """Weighs what passes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: dict[str, int] = {}
-        self.blobs: list[bytes] = []
-
-    def post(self, round: int, site: str, parcel: Parcel) -> None:
-        manifest, blobs = parcel.encode()
-        self.seen[site] = self.seen.get(site, 0) + len(manifest) + sum(map(len, blobs.values()))
-        self.blobs += [manifest, *blobs.values()]
-        super().post(round, site, parcel)
+    return len(manifest) + sum(map(len, blobs.values()))
 
 
 def _never_learns_from_test_rows(method: Method, make: Callable[[], list[Site]]) -> None:
@@ -187,8 +205,7 @@ def _never_learns_from_test_rows(method: Method, make: Callable[[], list[Site]])
 
 
 def _goes_on_without_a_site(method: Method, make: Callable[[], list[Site]]) -> None:
-    found: dict[str, Any] = _run(method, make()[1:])
-    assert len(found) == len(make()) - 1
+    _are_probabilities(_run(method, make()[1:]), " without the first site")
 
 
 def _goes_on_while_sites_are_away(method: Method, make: Callable[[], list[Site]]) -> None:

@@ -33,7 +33,8 @@ def set_aside(
     """The public rows and the rest: whole groups where there are groups, so at least ``public`` rows.
 
     ``alpha`` None: drawn at random. Otherwise the classes' shares of the public rows are drawn from Dirichlet(alpha)
-    (small: some classes are rare or absent), with at most half of any class, so that the sites lose none.
+    (small: some classes are rare or absent), with at most half of any class, so that the sites lose none; a group that
+    would take more is left to them.
     """
     everything = np.arange(len(dataset))
     if public == 0:
@@ -60,12 +61,12 @@ def _first(order: Indices, sizes: Indices, rows: int) -> Indices:
 def _skewed(
     dataset: Dataset, member: Indices, order: Indices, public: int, alpha: float, rng: np.random.Generator
 ) -> Indices:
-    """Groups of each class (its most frequent one) up to that class's share."""
+    """Groups of each class (its most frequent one) up to that class's share; then any, if there were too few."""
     positive(alpha, "public_alpha")
     table = np.zeros((len(order), len(dataset.classes)), dtype=np.int64)
     np.add.at(table, (member, dataset.y), 1)
     home, sizes = table.argmax(axis=1), table.sum(axis=1)
-    room = np.bincount(home, weights=sizes, minlength=table.shape[1]).astype(np.int64) // 2
+    room = table.sum(axis=0) // 2
     if public > room.sum():
         raise PartitionError(
             f"public={public} with public_alpha={alpha:g}: half of each class stays at the sites, so at most "
@@ -75,7 +76,29 @@ def _skewed(
     shares = np.zeros(len(room))
     shares[present] = rng.dirichlet(np.full(len(present), alpha))
     counts = _within(public, shares, room)
-    return np.concatenate([_first(order[home[order] == label], sizes, count) for label, count in enumerate(counts)])
+    chosen: list[int] = []
+    for label, count in enumerate(counts):
+        chosen += _fitting(order[home[order] == label], table, count, room)
+    chosen += _fitting(order[~np.isin(order, chosen)], table, public - int(sizes[chosen].sum()), room)
+    if (number := int(sizes[chosen].sum())) < public:
+        raise PartitionError(
+            f"public={public} with public_alpha={alpha:g}: half of each class stays at the sites, so of these groups "
+            f"only some with {number} rows together can be set aside. Use fewer, or leave public_alpha out."
+        )
+    return np.array(chosen, dtype=np.int64)
+
+
+def _fitting(groups: Indices, table: NDArray[np.int64], rows: int, room: NDArray[np.int64]) -> list[int]:
+    """The first of these groups for which there is ``room`` (which becomes less) until there are so many rows."""
+    found: list[int] = []
+    for group in groups:
+        if rows <= 0:
+            break
+        if (table[group] <= room).all():
+            found.append(int(group))
+            rows -= int(table[group].sum())
+            room -= table[group]
+    return found
 
 
 def _within(total: int, shares: NDArray[np.float64], room: NDArray[np.int64]) -> NDArray[np.int64]:

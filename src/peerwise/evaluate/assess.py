@@ -11,7 +11,7 @@ import pandas as pd
 from peerwise.errors import ConfigError, DataError, choices
 from peerwise.evaluate.method_table import method_table
 from peerwise.evaluate.paired import LEVEL
-from peerwise.evaluate.protocol import fell_back, missed_rounds, peers_left_out, privacy, tuned
+from peerwise.evaluate.protocol import fell_back, had_all_sites, missed_rounds, peers_left_out, privacy, tuned
 from peerwise.evaluate.site_table import site_table
 from peerwise.evaluate.subgroups import subgroup_tables
 from peerwise.metrics import BINS, FLOOR, THRESHOLD, positive_class
@@ -42,7 +42,8 @@ class Assessment:
     ``fell_back``: ``seed``, ``method``, ``site``, ``to``, ``why`` where something simpler had to answer.
     ``peers_left_out``: ``seed``, ``method``, ``site``, ``model``, ``why`` where a peer's model could not be used and
     the others answered without it, which by itself is no falling back.
-    ``missed_rounds``, ``privacy``, ``tuned``: as the functions of these names in `peerwise.evaluate.protocol` say.
+    ``missed_rounds``, ``had_all_sites``, ``privacy``, ``tuned``: as the functions of these names in
+    `peerwise.evaluate.protocol` say.
     """
 
     settings: dict[str, Any]
@@ -53,6 +54,7 @@ class Assessment:
     fell_back: list[dict[str, Any]]
     peers_left_out: list[dict[str, Any]]
     missed_rounds: list[dict[str, Any]] = field(default_factory=list)
+    had_all_sites: list[str] = field(default_factory=list)
     privacy: list[dict[str, Any]] = field(default_factory=list)
     tuned: list[dict[str, Any]] = field(default_factory=list)
 
@@ -90,6 +92,7 @@ def assess(
         fell_back=fell_back(run),
         peers_left_out=peers_left_out(run),
         missed_rounds=missed_rounds(run),
+        had_all_sites=had_all_sites(run),
         privacy=privacy(run, methods),
         tuned=tuned(run),
     )

@@ -42,6 +42,12 @@ def missed_rounds(run: Run) -> list[dict[str, Any]]:
     ]
 
 
+def had_all_sites(run: Run) -> list[str]:
+    """Methods with one round only, in which all sites took part, in a run where others had to do without some."""
+    rounds = {method: tree["rounds"] for (_, method, _), tree in run.predictions.items()}
+    return [method for method, number in rounds.items() if number == 1] if run.experiment.misses_rounds else []
+
+
 def privacy(run: Run, methods: pd.DataFrame) -> list[dict[str, Any]]:
     """A line a method that promises privacy: the promise of the site where it is weakest (the largest epsilon), at how
     many sites and seeds there is one (``promised_at`` ... ``of``), how often tuning ran the method (``trials``: each

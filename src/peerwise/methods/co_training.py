@@ -27,19 +27,22 @@ from peerwise.parcels import Parcel
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
 PublicBatches = Callable[[int], tuple[tuple[Tensor, ...], Tensor]]  # so many public rows and their labels
+LONGEST = 10  # rounds between two messages, where nothing is said about it
 
 
 class CoTraining(AnyModel):
     """Sites agree on public rows U without labels (``site.public``, the same everywhere, nobody's own), say what they
-    think of them in every ``period``-th round, and learn from the consensus beside their own rows.
+    think of them in every ``period``-th round, and learn from the consensus beside their own rows. Without a ``period``
+    it is every tenth round, or halfway through where there are fewer than twenty: before they have learned something
+    themselves, sites agree on one class for all rows and never get away from it.
 
     A site's model is its neural network, trained a little in every round, or, where it has none, its first model of any
     other kind, fitted anew in every round to own rows and pseudo-labelled public rows with weights.
     """
 
-    def __init__(self, period: int = 1, **budget: Unpack[Budget]) -> None:
+    def __init__(self, period: int | None = None, **budget: Unpack[Budget]) -> None:
         super().__init__(**budget)
-        if period < 1:
+        if period is not None and period < 1:
             raise ConfigError(f"period is {period}: expected at least 1 round between two messages.")
         self.period = period
 
@@ -63,8 +66,13 @@ class CoTraining(AnyModel):
         super().start(site, rng)
         site.state["public"] = digest(public(site))
 
+    @property
+    def every(self) -> int:
+        """Rounds between two messages."""
+        return max(1, min(LONGEST, self.rounds // 2)) if self.period is None else self.period
+
     def speaks_in(self, round: int) -> bool:
-        return (round + 1) % self.period == 0
+        return (round + 1) % self.every == 0
 
     def learn(self, site: Site, round: int, labels: Labels | None, weight: float, *, mixed: bool = False) -> None:
         """One round's training: mean loss on own rows + ``weight`` x that on public rows with these labels, -1 being

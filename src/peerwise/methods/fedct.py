@@ -31,7 +31,7 @@ class FedCT(CoTraining):
         self,
         vote: Literal["majority", "qualified"] = "majority",
         quorum: float = 0.8,
-        period: int = 1,
+        period: int | None = None,
         **budget: Unpack[Budget],
     ) -> None:
         super().__init__(period, **budget)

@@ -74,7 +74,7 @@ class FedMosaic(CoTraining):
         self,
         expertise: Expertise = "class_frequency",
         bits: int = 8,
-        period: int = 1,
+        period: int | None = None,
         fixed_lambda: float | None = None,
         private: Literal["no", "training", "release"] = "no",
         epsilon: float = 8.0,
@@ -126,7 +126,7 @@ class FedMosaic(CoTraining):
         site.state["counts"] = counts
 
     def _plan(self, site: Site) -> dict[str, Any]:
-        spoken = self.rounds // self.period
+        spoken = self.rounds // self.every
         if self.private == "release":
             about = (len(public(site)), len(site.classes), max(1, spoken), self._highest(site))
             return dict(release_plan(self.epsilon, self.delta, *about))

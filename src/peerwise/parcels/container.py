@@ -2,8 +2,9 @@
 
 mark  checksum  length of the list  list (JSON: bytes of the manifest, bytes of each blob by name)  manifest  blobs...
 
-A blob's name is its checksum, as long as a sha256, so that a tree weighs here what it weighs when it is sent. It is no
-proof against anybody's intent: these files never cross a border.
+A blob's name is its checksum and a number that tells blobs with the same checksum apart, as long as a sha256, so that a
+tree weighs here what it weighs when it is sent. It is no proof against anybody's intent: these files never cross a
+border.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Packed:
 def write_tree(path: Path, tree: Mapping[str, Any]) -> int:
     """Whole or not at all, also when this process is killed; not flushed, so a power cut may damage it. The bytes that
     it would take to send the tree."""
-    manifest, parts = pack_parts(tree, _checksum)
+    manifest, parts = pack_parts(tree, _Names())
     blobs = {name: sum(map(len, pieces)) for name, pieces in parts.items()}
     listed = json.dumps({"manifest": len(manifest), "blobs": blobs}).encode()
     listed += b" " * (-(len(MARK) + HEAD.size + len(listed) + len(manifest)) % ALIGNED)
@@ -80,7 +81,7 @@ def read_packed(path: Path) -> Packed:
     for name, length in sizes["blobs"].items():
         blobs[name] = data[place : place + length]
         place += length
-    if place != len(data) or any(_checksum([blob]) != name for name, blob in blobs.items()):
+    if place != len(data) or any(_checksum([blob], _number(name)) != name for name, blob in blobs.items()):
         raise _damaged(path)
     return Packed(manifest, blobs)
 
@@ -96,12 +97,31 @@ def _bytes(path: Path) -> memoryview:
         return data[: file.readinto(data)]
 
 
-def _checksum(parts: Parts) -> str:
+class _Names:
+    """One name for equal bytes, another for others, also where their checksums are the same."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Parts] = {}
+
+    def __call__(self, parts: Parts) -> str:
+        number = 0
+        while (other := self.given.setdefault(name := _checksum(parts, number), parts)) is not parts:
+            if b"".join(other) == b"".join(parts):
+                break
+            number += 1
+        return name
+
+
+def _number(name: str) -> int:
+    return int(name[8:16], 16)
+
+
+def _checksum(parts: Parts, number: int) -> str:
     found, length = 0, 0
     for part in parts:
         found = zlib.crc32(part, found)
         length += len(part)
-    return f"{found:08x}{length:056x}"
+    return f"{found:08x}{number:08x}{length:048x}"
 
 
 def _damaged(path: Path) -> ParcelError:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from peerwise.evaluate import Assessment
-from peerwise.report.protocol import missed_lines, privacy_lines, tuned_lines
+from peerwise.report.protocol import all_sites_lines, missed_lines, privacy_lines, tuned_lines
 from peerwise.report.tables import (
     behaviour_table,
     cost_table,
@@ -61,7 +61,8 @@ def print_assessment(found: Assessment, console: Console) -> None:
         _tell(console, line, f"answered by {line['to']}")
     for line in found.peers_left_out:
         _tell(console, line, f"without {line['model']}")
-    for text in (*tuned_lines(found.tuned), *missed_lines(found.missed_rounds), *privacy_lines(found.privacy)):
+    present = (*missed_lines(found.missed_rounds), *all_sites_lines(found.had_all_sites))
+    for text in (*tuned_lines(found.tuned), *present, *privacy_lines(found.privacy)):
         console.print(text, markup=False, soft_wrap=True)
 
 

@@ -22,10 +22,16 @@ def missed_lines(missed: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{method}: not all took part in every round (from 0): {'; '.join([*parts, *more])}"
 
 
+def all_sites_lines(methods: Sequence[str]) -> Iterator[str]:
+    """One line, where some methods never had to do without a site."""
+    if methods:
+        yield f"{', '.join(methods)}: one round only, with all sites all the time, whatever join and absent say"
+
+
 def _when(seeds: list[dict[str, Any]]) -> str:
     total, first = seeds[0]["rounds"], seeds[0]["took_part"]
     if all(line["took_part"] == first for line in seeds):
-        return f"rounds {ranges(first)} of {total}" if first else f"no round of {total}"
+        return f"{len(first)} of {total} rounds ({ranges(first)})" if first else f"no round of {total}"
     counts = [len(line["took_part"]) for line in seeds]
     least, most = min(counts), max(counts)
     return f"{least if least == most else f'{least} to {most}'} of {total} rounds, others in each seed"

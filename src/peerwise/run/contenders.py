@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from peerwise.data import Site
+from peerwise.errors import ConfigError
 from peerwise.methods import Method, make_method
 from peerwise.methods.registry import base_name
 from peerwise.run.experiment import Experiment, short_hash
@@ -39,7 +40,27 @@ def contenders(experiment: Experiment, sites: Sequence[Site]) -> dict[str, list[
             trials = [_contender(experiment, name, {**budget, "lr": lr}) for lr in rates]
         check_sites(trials[0].method, sites)
         found[experiment.label(name)] = trials
+    _check_missed_rounds(experiment, found)
     return found
+
+
+def _check_missed_rounds(experiment: Experiment, found: dict[str, list[Contender]]) -> None:
+    """Refuse sites that miss rounds where there are none to be missed."""
+    if not experiment.misses_rounds:
+        return
+    rounds = max(trial.method.rounds for trials in found.values() for trial in trials)
+    given = f"join is {experiment.join:g}" if experiment.join < 1 else f"absent is {experiment.absent}"
+    if rounds == 1:
+        raise ConfigError(
+            f"{given}, but {', '.join(experiment.methods)} have one round only, in which all sites take part: expected "
+            f"a method with more rounds, e.g. fedavg with training.rounds=10. Add one, or leave it out."
+        )
+    for site, missed in experiment.absent.items():
+        if late := sorted(round for round in missed if round >= rounds):
+            raise ConfigError(
+                f"absent.{site} has {', '.join(map(str, late))}: expected rounds from 0 to {rounds - 1}, as no method "
+                f"has more. Leave them out."
+            )
 
 
 def learning_rates(base: float, number: int) -> list[float]:
@@ -67,7 +88,7 @@ def _stem(experiment: Experiment, name: str, budget: dict[str, float] | None, ro
         decides["settings"] = experiment.settings(name)
     if budget is not None:
         decides["budget"] = budget
-    if rounds > 1 and (experiment.join < 1 or any(experiment.absent.values())):
+    if rounds > 1 and experiment.misses_rounds:
         decides["present"] = [experiment.join, experiment.absent]
     stem = experiment.label(name).replace(":", "+")  # no colon in a file name: not every system takes it
     return f"{stem}~{short_hash(decides)}" if decides else stem

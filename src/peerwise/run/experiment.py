@@ -88,6 +88,11 @@ class Experiment:
         """Whether a method trains nets in rounds, so that ``local`` and ``centralised`` do, with the same budget."""
         return any(is_by_rounds(name) for name in self.methods)
 
+    @property
+    def misses_rounds(self) -> bool:
+        """Whether some sites are away, or silent, in some rounds."""
+        return self.join < 1 or any(self.absent.values())
+
     def settings(self, method: str) -> dict[str, Any]:
         return self.method.get(method, {})
 
@@ -181,7 +186,7 @@ def _listed(value: Any) -> Any:
 def _check(experiment: Experiment) -> None:
     hints = get_type_hints(Experiment)
     for each in fields(experiment):
-        check_value(getattr(experiment, each.name), hints[each.name], each.name)
+        _check_type(getattr(experiment, each.name), hints[each.name], each.name)
     for key, least in LOWEST.items():
         value = getattr(experiment, key)
         if value is not None and value < least:
@@ -191,6 +196,15 @@ def _check(experiment: Experiment) -> None:
     _check_known(experiment.models, ZOO, "models", "model")
     _check_shares(experiment)
     _check_methods(experiment)
+
+
+def _check_type(value: Any, hint: Any, key: str) -> None:
+    try:
+        check_value(value, hint, key)
+    except ConfigError as error:
+        if key != "absent":
+            raise
+        raise ConfigError(f"{error} For example absent.site-0=[0,1].") from error
 
 
 def _check_shares(experiment: Experiment) -> None:

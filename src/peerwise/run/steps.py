@@ -17,9 +17,12 @@ from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import LEFT_OUT
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.parcels import Parcel
-from peerwise.run.fallback import OWN_MODELS, simpler_answer
+from peerwise.run.fallback import OWN, simpler_answer
 from peerwise.run.folder import RunFolder
 from peerwise.run.rounds import RUN, answer, begin, blank_record, combines, hear, learned, say
+
+UNTRAINED = "an untrained model"
+NO_ROUND = "took part in no round and heard nothing"
 
 
 def share(site: Site, method: Method, folder: RunFolder, run: str, round: int) -> bool:
@@ -64,11 +67,12 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         details = method.details(site, site.test.X) if len(site.test) else {}
         left_out = {**site.state.get(PEERS_LEFT_OUT, {}), **details.pop("left_out", {})}
         to = _instead(site, failed=failure is not None)
+        also = [NO_ROUND] if to == UNTRAINED else []
     else:
         simpler = simpler_answer(site, method, partial(folder.exchange(run).collect, 0), site.test.X)
         probabilities, to, also, left_out = simpler.probabilities, simpler.what, simpler.failed, simpler.left_out
         # The bar stays in place where the method failed: such a site is tied with its own models, not left out.
-        elapsed, details = time.perf_counter() - started, {"own": probabilities} if to == OWN_MODELS else {}
+        elapsed, details = time.perf_counter() - started, {"own": probabilities} if to in OWN else {}
     phases = {"train": record["seconds"].get("share", 0.0), "fit": record["seconds"].get("absorb", 0.0)}
     tree = {
         "y": site.test.y,
@@ -113,6 +117,8 @@ def _instead(site: Site, *, failed: bool) -> str:
     """What the method itself made do with, or nothing."""
     if failed:
         return f"round {site.state[RUN]['best_round']} of the same method"
+    if not site.state[RUN]["took_part"] and not site.state[RUN]["received"]:
+        return UNTRAINED
     return "other own models" if LEFT_OUT in site.state else ""
 
 
@@ -121,4 +127,4 @@ def _why(site: Site, failure: dict[str, Any] | None, also: list[str]) -> str:
     if failure is not None:
         others = [why for why in dict.fromkeys(also) if why != failure["why"]]
         return "; then ".join([f"{failure['step']}: {failure['why']}", *others])
-    return "; ".join(f"{model}: {why}" for model, why in site.state[LEFT_OUT].items())
+    return "; ".join([*also, *(f"{model}: {why}" for model, why in site.state.get(LEFT_OUT, {}).items())])
