@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--method", default="fedavg")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--evaluate-every", type=int, default=1)
     a = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     if a.what == "selection":
@@ -39,7 +40,7 @@ def main() -> None:
     elif a.what == "federation":
         said = federation(a.file, a.work.resolve())
     else:
-        said = rounds(a.file, a.work.resolve(), a.method, a.rounds)
+        said = rounds(a.file, a.work.resolve(), a.method, a.rounds, a.evaluate_every)
     print(json.dumps(said))
 
 
@@ -142,7 +143,7 @@ def federation(file: Path, work: Path) -> dict[str, object]:
     return {"accuracy": float(np.mean(by_client)), "sites": len(by_client)}
 
 
-def rounds(file: Path, work: Path, method: str, count: int) -> dict[str, object]:
+def rounds(file: Path, work: Path, method: str, count: int, gap: int) -> dict[str, object]:
     """The time between two averagings; the round of each client is the one with its best validation accuracy."""
     _write_partition(file, work)
     os.chdir(work)
@@ -164,7 +165,7 @@ def rounds(file: Path, work: Path, method: str, count: int) -> dict[str, object]
         return average(self, *args, **kwargs)
 
     kind.aggregate = timed
-    experiment = {"dataset": file.stem, "model": "small_cnn", "rounds": count, "seed": 0, "batch": 32, "eval_gap": 5}
+    experiment = {"dataset": file.stem, "model": "small_cnn", "rounds": count, "seed": 0, "batch": 32, "eval_gap": gap}
     experiment |= {"device": "cpu", "out_dir": "results", "quiet": True}
     algorithm = {"local_epochs": 1, "lr": 0.01} | ({"aux_model": "small_cnn"} if method == "fml" else {})
     Path("run.yaml").write_text(yaml.safe_dump({"experiment": experiment, "algorithm": algorithm}))

@@ -4,8 +4,10 @@ python benchmarks/rounds.py SPLIT.npz [--rounds 30] [--peer-python .peers/bin/py
 python benchmarks/rounds.py --sites 20,100     # ours alone: memory by the number of sites
 
 Every site has a small CNN (rigfl's small_cnn, our cnn16), FML's shared net is another one. A round is the time between
-two averagings, evaluation included: ours on the validation rows after every round, rigfl's after every fifth. rigfl has
-no workers: its torch gets as many threads as --peer-threads says. Memory is the peak of the whole tree of processes.
+two averagings, evaluation included: both choose each site's round on its validation rows, ours among all rounds,
+rigfl's among those in which --peer-evaluates lets it evaluate (it then asks the test rows too, which it cannot leave
+out). rigfl has no workers: its torch gets as many threads as --peer-threads says. Memory is the peak of the whole tree
+of processes.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--peer-threads", type=int, default=2)
+    parser.add_argument("--peer-evaluates", type=int, default=1, metavar="ROUNDS")
     parser.add_argument("--sites", help="numbers of sites with 100 rows each, to see how memory grows")
     parser.add_argument("--ours", help=argparse.SUPPRESS)
     measure.peer_option(parser)
@@ -52,7 +55,7 @@ def race(a: argparse.Namespace) -> None:
         mine = measure.again(__file__, a.split, "--ours", method, *_options(a))
         print(_line("peerwise", method, mine))
         with tempfile.TemporaryDirectory() as folder:
-            options = ("--method", method, "--rounds", str(a.rounds))
+            options = ("--method", method, "--rounds", str(a.rounds), "--evaluate-every", str(a.peer_evaluates))
             threads = {"OMP_NUM_THREADS": str(a.peer_threads)}
             theirs = measure.peer(a.peer_python, "rounds", a.split.resolve(), folder, *options, **threads)
         if theirs:
