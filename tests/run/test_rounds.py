@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from peerwise.exchange import FolderExchange, MemoryExchange
 from peerwise.methods import Centralised, Local, Method, OneShot, make_method
 from peerwise.parcels import Keep
 from peerwise.run import run_method
-from peerwise.run.rounds import RUN, answer
+from peerwise.run.rounds import RUN, answer, begin
 from peerwise.trust import BestSingle, FedDES
 
 
@@ -135,3 +136,12 @@ def test_a_federation_of_nobody_is_refused() -> None:
 
 def never(parts: Any, work: Any) -> Any:
     raise AssertionError("something was trained")
+
+
+def test_what_is_learned_stays_with_the_site_that_began() -> None:
+    """A copy with the same state would keep every site's net in memory for as long as a run lasts."""
+    original = toy_site("a")
+    copied = replace(original)
+    begin(Mean(), copied)
+    assert "common" in copied.state
+    assert original.state == {}

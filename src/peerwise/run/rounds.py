@@ -44,8 +44,7 @@ def blank_record() -> dict[str, Any]:
 
 def begin(method: Method, site: Site) -> None:
     """Common initialisation; the same stream of chance at every site of a federation."""
-    site.state.clear()
-    site.state[RUN] = blank_record()
+    site.state = {RUN: blank_record()}  # a new one: a copy of the site may hold the old, and would hold the net in it
     method.start(site, np.random.default_rng(derived_seed(site.seed, "common")))
 
 
