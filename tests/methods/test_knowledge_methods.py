@@ -18,7 +18,10 @@ from torch import Tensor, nn
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError
 from peerwise.methods.by_rounds import ByRounds
+from peerwise.methods.fedgh import FedGH
 from peerwise.methods.fedkd import FedKD, distil_step
+from peerwise.methods.fedproto import FedProto
+from peerwise.methods.fedtgp import FedTGP
 from peerwise.methods.fml import FML, mutual_step
 from peerwise.methods.lgfedavg import LGFedAvg
 from peerwise.methods.local_by_rounds import LocalByRounds
@@ -281,7 +284,11 @@ def test_lgfedavg_shares_heads_and_keeps_backbones_bit_for_bit() -> None:
     assert heard["weights"]["head.bias"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+def few_epochs(**budget: Any) -> FedTGP:
+    return FedTGP(server_epochs=3, **budget)
+
+
+@pytest.mark.parametrize("method", [*METHODS, FedProto, FedGH, few_epochs])
 @pytest.mark.parametrize("sites", [image_sites, table_sites, series_sites])
 def test_sites_with_different_nets_learn_together(
     method: Callable[..., ByRounds], sites: Callable[[], list[Site]]
@@ -293,7 +300,7 @@ def test_sites_with_different_nets_learn_together(
         assert np.allclose(found.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, FedProto, FedGH, few_epochs])
 def test_a_site_that_joins_late_hears_first_and_then_takes_part(method: Callable[..., ByRounds]) -> None:
     chosen = method(rounds=3)
     sites = begun(chosen, image_sites())

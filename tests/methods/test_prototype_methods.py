@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from net_federations import image_sites, series_sites, table_sites
+from net_federations import image_sites, table_sites
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import log_softmax, softmax
@@ -299,28 +299,6 @@ def test_a_sender_of_bad_means_is_left_out_and_named(bad: Parcel) -> None:
     assert heard["prototypes"].tolist() == [[1, 2]]
     with pytest.raises(ParcelError, match="no class means"):
         sent_means({"b": bad}, width=2)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("sites", [image_sites, table_sites, series_sites])
-def test_different_backbones_learn_together(method: Callable[..., ByRounds], sites: Callable[[], list[Site]]) -> None:
-    here, chosen = sites(), method(rounds=1)
-    run_method(chosen, here)
-    for site in here:
-        assert np.allclose(answer(chosen, site, site.train.X).sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_late_site_hears_first_and_then_takes_part(method: Callable[..., ByRounds]) -> None:
-    chosen = method(rounds=3)
-    sites = begun(chosen, image_sites())
-    heard, memory = chosen.combine(shared(chosen, sites[:2]), {}, RNG(0))
-    for site in sites:
-        chosen.absorb(site, 0, heard)
-    heard, _ = chosen.combine(shared(chosen, sites[1:], 1), memory, RNG(1))
-    assert "left_out" not in heard
-    for site in sites:
-        chosen.absorb(site, 1, heard)
 
 
 def test_values_that_make_no_sense_are_refused() -> None:

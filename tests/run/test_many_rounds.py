@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from round_methods import Drift, Gossip, Letters, Silent, chance_site, federation
+from round_runs import EVERYBODY, HERE, Tree, differences, run
 
 from peerwise.errors import ModelError
-from peerwise.methods import Method
 from peerwise.parcels import Parcel
 from peerwise.run import RunFolder, run_method
 from peerwise.run.method_run import MethodRun
 from peerwise.run.participation import Participation
 from peerwise.run.rounds import RUN, answer
-
-HERE = Path(__file__).parent
-EVERYBODY = Participation()
-Tree = dict[str, Any]
-
-
-def run(
-    folder: Path,
-    method: Method,
-    sites: int = 4,
-    workers: int = 1,
-    participation: Participation = EVERYBODY,
-    told: list[Tree] | None = None,
-) -> dict[str, Tree]:
-    """Every site's predictions."""
-    here = federation(sites)
-    tell: Callable[[Tree], None] = [].append if told is None else told.append
-    MethodRun("toy-s0", method, here, RunFolder(folder), workers, tell, participation).finish()
-    return {site.name: RunFolder(folder).load_predictions(site.name, "toy-s0") for site in here}
-
-
-def same(one: dict[str, Tree], other: dict[str, Tree]) -> None:
-    """To the last bit, but the seconds."""
-    assert list(one) == list(other)
-    for name, tree in one.items():
-        assert np.array_equal(tree["probabilities"], other[name]["probabilities"]), name
-        for key in ("sent", "received", "took_part", "curves", "privacy", "best_round", "fell_back"):
-            assert tree[key] == other[name][key], (name, key)
-
 
 METHODS = [Drift(), Gossip(), Letters(), Silent(), Drift(fails={"site-1": ("share", 2), "site-2": ("absorb", 3)})]
 AWAY = Participation(0.5, {"site-0": [0, 1], "site-2": [2], "site-3": [4, 5]}, seed=3)
@@ -62,7 +28,7 @@ AWAY = Participation(0.5, {"site-0": [0, 1], "site-2": [2], "site-3": [4, 5]}, s
 @pytest.mark.parametrize("method", METHODS, ids=["drift", "gossip", "letters", "silent", "failing"])
 def test_any_number_of_workers_gives_the_same(tmp_path: Path, method: Drift, participation: Participation) -> None:
     one = run(tmp_path / "1", method, participation=participation)
-    same(one, run(tmp_path / "3", method, workers=3, participation=participation))
+    assert not differences(one, run(tmp_path / "3", method, workers=3, participation=participation))
 
 
 @pytest.mark.parametrize("participation", [EVERYBODY, AWAY], ids=["all", "some"])
@@ -228,142 +194,15 @@ def test_where_all_fail_in_one_round_it_stops_and_goes_on_once_mended(
         run(tmp_path / "a", method)
     monkeypatch.setenv("MENDED", "yes")
     told: list[Tree] = []
-    same(run(tmp_path / "a", method, told=told), run(tmp_path / "b", Drift()))
+    assert not differences(run(tmp_path / "a", method, told=told), run(tmp_path / "b", Drift()))
     assert [event["round"] for event in told if event["event"] == "round"] == [3, 4, 5]
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from round_methods import *
-from peerwise.run import RunFolder
-from peerwise.run.method_run import MethodRun
-from peerwise.run.participation import Participation
-out, tried, site, round, gossip = sys.argv[1:]
-kind = Gossip if gossip == "yes" else Drift
-away = Participation(absent={"site-2": [2]})
-method = kind(6, folder=tried, kill=(site, int(round)), fails={"site-1": ("share", 2)})
-MethodRun("toy-s0", method, federation(4), RunFolder(out), 1, lambda event: None, away).finish()
-"""
-
-
-@pytest.mark.parametrize(
-    ("site", "round", "kind"), [("site-0", 0, "no"), ("site-3", 2, "no"), ("site-3", 3, "yes"), ("site-2", 5, "no")]
-)
-def test_killed_in_the_midst_of_a_round_it_goes_on_there(tmp_path: Path, site: str, round: int, kind: str) -> None:
-    tried = tmp_path / "tried"
-    tried.mkdir()
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", KILLED, tmp_path / "run", tried, site, str(round), kind]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=100)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    method = (Gossip if kind == "yes" else Drift)(6, folder=str(tried), fails={"site-1": ("share", 2)})
-    away = Participation(absent={"site-2": [2]})
-    found = run(tmp_path / "run", method, participation=away)
-    shares = Counter(tuple(path.name.split(".")[:2]) for path in tried.iterdir() if path.name != "killed")
-    assert shares.pop((site, str(round))) == 2
-    assert set(shares.values()) == {1}, "nothing else was done twice, not even what failed"
-    shutil.rmtree(tried)
-    tried.mkdir()
-    same(found, run(tmp_path / "whole", method, participation=away))
-
-
-TWO_WORKERS = """
-import sys
-from round_methods import *
-from peerwise.run import RunFolder
-from peerwise.run.method_run import MethodRun
-MethodRun("toy-s0", Drift(40, pause=0.02), federation(4), RunFolder(sys.argv[1]), 2, lambda event: None).finish()
-"""
-
-
-def test_killed_while_its_workers_are_busy_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", TWO_WORKERS, tmp_path / "run"]
-    for least in (3, 11):
-        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
-        until = time.monotonic() + 100
-        while newest_round(tmp_path / "run") < least:
-            assert process.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
-    told: list[Tree] = []
-    found = run(tmp_path / "run", Drift(40), told=told)
-    assert 3 < next(event["round"] for event in told if event["event"] == "round") < 40
-    assert "warning" not in {event["event"] for event in told}
-    same(found, run(tmp_path / "whole", Drift(40)))
-
-
-def newest_round(folder: Path) -> int:
-    return max((int(path.suffix[1:]) for path in folder.glob("rounds/toy-s0/round.*")), default=-1)
-
-
-def test_a_killed_worker_is_replaced_and_its_site_done_again(tmp_path: Path) -> None:
-    told: list[Tree] = []
-    method = Drift(6, folder=str(tmp_path), kill=("site-1", 3))
-    found = run(tmp_path / "run", method, workers=2, told=told)
-    assert Counter(event["event"] for event in told)["worker lost"] == 1
-    same(found, run(tmp_path / "whole", Drift(6)))
-
-
-def broken_off(folder: Path, round: int = 4) -> Path:
-    """Stop in the midst of a round; where its files lie."""
-
-    class Stop(Exception):
-        pass
-
-    def tell(event: Tree) -> None:
-        if event["event"] == "round" and event["round"] == round:
-            raise Stop
-
-    with pytest.raises(Stop):
-        MethodRun("toy-s0", Drift(), federation(4), RunFolder(folder), 1, tell).finish()
-    return folder / "rounds" / "toy-s0"
-
-
-@pytest.mark.parametrize("file", ["state.4.site-2", "best..site-1", "told.4", "memory.4", "round.4"])
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "gone"])
-def test_damage_is_noticed_and_what_was_done_after_the_last_whole_round_is_done_again(
-    tmp_path: Path, file: str, damage: str
-) -> None:
-    path = broken_off(tmp_path / "run") / file
-    data = path.read_bytes()
-    if damage == "gone":
-        path.unlink()
-    else:
-        changed = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
-        path.write_bytes({"cut": data[:-5], "changed": changed, "empty": b""}[damage])
-    told: list[Tree] = []
-    found = run(tmp_path / "run", Drift(), told=told)
-    (warning,) = [event for event in told if event["event"] == "warning"]
-    assert "from the beginning" in warning["why"]
-    assert [event["round"] for event in told if event["event"] == "round"] == list(range(6))
-    same(found, run(tmp_path / "whole", Drift()))
-
-
-def test_the_round_before_is_used_where_it_is_still_there(tmp_path: Path) -> None:
-    shutil.copytree(broken_off(tmp_path / "run", 3), tmp_path / "before")
-    shutil.rmtree(tmp_path / "run")
-    files = broken_off(tmp_path / "run", 4)
-    for path in (tmp_path / "before").iterdir():
-        if not (files / path.name).exists():
-            shutil.copy(path, files)
-    (files / "state.4.site-0").write_bytes(b"")
-    told: list[Tree] = []
-    found = run(tmp_path / "run", Drift(), told=told)
-    assert [event["round"] for event in told if event["event"] == "round"] == [4, 5]
-    (warning,) = [event["why"] for event in told if event["event"] == "warning"]
-    assert warning.endswith("Going on after round 3.")
-    same(found, run(tmp_path / "whole", Drift()))
 
 
 def test_running_again_does_nothing(tmp_path: Path) -> None:
     first = run(tmp_path, Drift(folder=str(tmp_path)))
     shares = len(list(tmp_path.glob("site-*.*")))
     told: list[Tree] = []
-    same(first, run(tmp_path, Drift(folder=str(tmp_path)), told=told))
+    assert not differences(first, run(tmp_path, Drift(folder=str(tmp_path)), told=told))
     assert (len(list(tmp_path.glob("site-*.*"))), told) == (shares, [])
 
 
