@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from peerwise.data import digest, load
 from peerwise.errors import ConfigError
+from peerwise.evaluate import assess
+from peerwise.report import print_assessment
 from peerwise.run import Experiment, federation, simulate
 
 SMALL: dict[str, Any] = {"sites": 3, "rows": 240, "models": ["logistic"], "seeds": 2, "folds": 2, "methods": "local"}
@@ -67,3 +71,28 @@ def test_a_folder_is_of_so_many_flipped_sites(tmp_path: Path) -> None:
     simulate("digits", out=tmp_path, **{**SMALL, "seeds": 1}, flipped=1)
     with pytest.raises(ConfigError, match="holds a run with other data"):
         simulate("digits", out=tmp_path, **{**SMALL, "seeds": 1})
+
+
+def test_a_common_test_set_is_counted_once_in_intervals_and_said_below_the_tables(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = {"sites": 4, "rows": 600, "models": ["logistic"], "methods": ["local", "global_ensemble"], "seeds": 1}
+    common = simulate("digits", **settings, test="common", fractions=[0.5, 0.2, 0.3])
+    assert common.results["test_rows"].unique().tolist() == [180]
+    line = assess(common).methods.loc["global_ensemble"]
+    apart = replace(common, experiment=replace(common.experiment, test="site"))
+    as_if_apart = assess(apart).methods.loc["global_ensemble"]
+    width = line["accuracy_gain_high"] - line["accuracy_gain_low"]
+    assert width > 1.7 * (as_if_apart["accuracy_gain_high"] - as_if_apart["accuracy_gain_low"])
+    assert line["accuracy_gain"] == as_if_apart["accuracy_gain"]
+    print_assessment(assess(common), Console(width=80))
+    assert "tested on the same rows" in " ".join(capsys.readouterr().out.split())
+
+
+def test_flipped_labels_leave_the_common_test_rows_alone() -> None:
+    experiment = Experiment(dataset="digits", sites=3, rows=300, test="common", flipped=1)
+    data = experiment.load_data()
+    honest = federation(replace(experiment, flipped=0), data, 0)
+    lying = federation(experiment, data, 0)
+    assert np.array_equal(lying[0].train.y, (honest[0].train.y + 1) % 10)
+    assert np.array_equal(lying[0].test.y, honest[0].test.y)

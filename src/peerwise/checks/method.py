@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from peerwise.data import Feature, Rows, Site
 from peerwise.exchange import Exchange, FolderExchange, MemoryExchange
 from peerwise.methods import Method
-from peerwise.methods.by_rounds import ByRounds
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run.participation import Participation
@@ -31,10 +30,10 @@ def check_method(method: Method, sites: Callable[[], list[Site]] | None = None) 
 
     ``sites`` makes the federation anew each time; by default small tables at five sites, among them one that lacks a
     class, one with a single class, one without validation rows and one with two rows, with public rows beside them. A
-    method with rounds trains a small net at each, others two models that are not.
+    method that needs nets finds a small one at each, others two models that are not.
     """
     # Not in alphabetical order, so that a method which relies on the order of a mapping is found out.
-    recipes = ("mlp",) if isinstance(method, ByRounds) else ("logistic", "forest")
+    recipes = ("mlp",) if method.needs_nets else ("logistic", "forest")
     make = sites or partial(awkward_sites, recipes)
     with one_thread():  # as runs do it: sums depend on the number of threads
         for check in CHECKS:

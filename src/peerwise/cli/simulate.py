@@ -32,8 +32,8 @@ running again with the same --out goes on where it stopped; adding methods or se
 """
 
 # Flags that are experiment keys, and those that are keys of its training.
-PLAIN = ("partition", "sites", "rows", "public", "public_alpha", "flipped", "models", "assign", "methods", "seeds",
-         "folds", "epochs", "device", "subgroup", "tune", "join")  # fmt: skip
+PLAIN = ("partition", "sites", "rows", "public", "public_alpha", "flipped", "test", "models", "assign", "methods",
+         "seeds", "folds", "epochs", "device", "subgroup", "tune", "join")  # fmt: skip
 TRAINING = ("rounds", "local_epochs", "batch_size", "optimizer", "lr")
 
 
@@ -57,6 +57,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--public", type=int, help="unlabelled rows set aside for all sites before sharing out")
     parser.add_argument("--public-alpha", type=float, help="skew the classes of these rows: Dirichlet, small is strong")
     parser.add_argument("--flipped", type=int, help="turn every label at so many sites to the next class")
+    parser.add_argument("--test", choices=["site", "common"], help="test rows: each site's own, or one set for all")
     parser.add_argument("--models", help="models a site trains, by comma (peerwise list models)")
     parser.add_argument("--assign", choices=["all", "cycle"], help="every site trains all models, or one each in turn")
     parser.add_argument("--methods", help="methods to compare, by comma (peerwise list methods)")

@@ -13,10 +13,11 @@ from peerwise.data.dataset import Dataset
 from peerwise.data.partitions import Share, partition_rows
 from peerwise.data.public import PublicSet, public_set, set_aside
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences
-from peerwise.data.split import FRACTIONS, split_rows
+from peerwise.data.split import FRACTIONS, check_fractions, split_rows
 from peerwise.errors import DataError
 
 PARTS = ("train", "val", "test")
+Test = Literal["site", "common"]
 
 Tree = dict[str, Any]
 Keep = Callable[[Tree, Callable[[], Tree]], Tree]
@@ -77,6 +78,7 @@ def make_sites(
     public: int = 0,
     public_alpha: float | None = None,
     fractions: tuple[float, float, float] = FRACTIONS,
+    test: Test = "site",
     device: str = "cpu",
     **partition_params: Any,
 ) -> list[Site]:
@@ -86,7 +88,9 @@ def make_sites(
     whose splits are then used too), else "dirichlet". ``sites`` is 10 for the drawn partitions; natural sites are as
     many as the column has values. ``public`` rows are set aside first, unlabelled and common to all (whole groups
     where there are groups, so at least that many); ``public_alpha`` skews their classes by a Dirichlet draw. With
-    ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``.
+    ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``. With ``test="common"`` the test rows are the
+    same everywhere and at no site: the data set's official test part where it has one, else the last of ``fractions``,
+    set aside before all else; each site is then split into train and validation rows alone.
     """
     if assign not in ("all", "cycle"):
         raise DataError(f"assign is {assign!r}; use 'all' or 'cycle'.")
@@ -95,13 +99,22 @@ def make_sites(
         only = [dataset.classes[code] for code in present]
         raise DataError(f"{dataset.name}: all {len(dataset)} rows are of one class {only}; at least two are needed.")
     name = partition or default_partition(dataset)
-    aside, rest = set_aside(dataset, public, _rng(seed, "public"), public_alpha)
+    tested, left = _common_test(dataset, test, fractions, seed)
+    aside, rest = (left[rows] for rows in set_aside(dataset.take(left), public, _rng(seed, "public"), public_alpha))
     shares = partition_rows(dataset.take(rest), name, sites, _rng(seed, "partition"), **partition_params)
+    overlap = len(shares) > 1 and sum(len(share.rows) for share in shares) > len(rest)
+    if overlap and tested is None:
+        raise DataError(
+            f"partition {name!r} gives the same rows to several sites: one site's test rows would be another's train "
+            f"rows. Use test='common', which sets test rows aside for all."
+        )
     fixed = dataset.natural_split is not None and name == "natural"
-    drawn = [
-        _site(dataset, rest[share.rows], share, fixed, fractions, seed, device, _assigned(recipes, assign, place))
-        for place, share in enumerate(shares)
-    ]
+    drawn = []
+    for place, share in enumerate(shares):
+        # Sites with the same rows split them alike, so that nobody's validation rows were trained on elsewhere.
+        rng = _rng(seed, "split" if overlap else f"split {share.name}")
+        parts = _parts(dataset, rest[share.rows], tested, fixed, fractions, rng)
+        drawn.append(_site(dataset, parts, share, seed, device, _assigned(recipes, assign, place)))
     if public == 0:
         return drawn
     shown, common = dataset.X[aside], public_set(dataset, aside)
@@ -123,23 +136,63 @@ def _assigned(recipes: Sequence[str], assign: str, place: int) -> tuple[str, ...
     return (recipes[place % len(recipes)],) if assign == "cycle" and recipes else tuple(recipes)
 
 
-def _site(
+def _common_test(
+    dataset: Dataset, test: Test, fractions: tuple[float, float, float], seed: int
+) -> tuple[Indices | None, Indices]:
+    """The common test rows, None if every site has its own; and all the others."""
+    everything = np.arange(len(dataset))
+    if test == "site":
+        return None, everything
+    if test != "common":
+        raise DataError(f"test is {test!r}: expected 'site' (each its own test rows) or 'common' (one for all).")
+    official = dataset.columns.get("official_split")
+    if dataset.natural_split is not None:
+        taken = dataset.natural_split == 2
+    elif official is not None:
+        taken = official == "test"
+    else:
+        check_fractions(fractions)
+        drawn = split_rows(
+            dataset.y,
+            _rng(seed, "common test"),
+            fractions=(1 - fractions[2], 0.0, fractions[2]),
+            group=dataset.group,
+            time=dataset.time,
+        )
+        taken = np.isin(everything, drawn[2])
+    if not taken.any() or taken.all():
+        raise DataError(
+            f"test='common' finds {taken.sum()} test rows among the {len(dataset)} of {dataset.name}: expected some, "
+            f"and others to train on. Give fractions whose last number is above 0, e.g. {FRACTIONS}, or more rows."
+        )
+    return everything[taken], everything[~taken]
+
+
+def _parts(
     dataset: Dataset,
     rows: Indices,
-    share: Share,
+    tested: Indices | None,
     fixed: bool,
     fractions: tuple[float, float, float],
-    seed: int,
-    device: str,
-    recipes: tuple[str, ...],
-) -> Site:
+    rng: np.random.Generator,
+) -> list[Indices]:
+    """Train, validation and test rows of one site."""
     if fixed and dataset.natural_split is not None:
         parts = [rows[dataset.natural_split[rows] == part] for part in range(3)]
     else:
         group = None if dataset.group is None else dataset.group[rows]
         time = None if dataset.time is None else dataset.time[rows]
-        rng = _rng(seed, f"split {share.name}")
+        if tested is not None:
+            check_fractions(fractions)
+            at_home = fractions[0] + fractions[1]
+            fractions = (fractions[0] / at_home, fractions[1] / at_home, 0.0)
         parts = [rows[p] for p in split_rows(dataset.y[rows], rng, fractions=fractions, group=group, time=time)]
+    return parts if tested is None else [parts[0], parts[1], tested]
+
+
+def _site(
+    dataset: Dataset, parts: list[Indices], share: Share, seed: int, device: str, recipes: tuple[str, ...]
+) -> Site:
     groups = None if dataset.group is None else np.unique(dataset.group, return_inverse=True)[1]
     train, val, test = (
         Rows(_seen(dataset.X[part], share.features), dataset.y[part], None if groups is None else groups[part])

@@ -27,10 +27,7 @@ def split_rows(
     Stratified by class; a class with one row goes to train. With ``group`` no group is split. With ``time`` the
     oldest rows are train and the newest test. A site with any row at all has a training row.
     """
-    if len(fractions) != 3 or min(fractions) < 0 or fractions[0] == 0 or not np.isclose(sum(fractions), 1.0):
-        raise DataError(
-            f"fractions are {fractions}; give three numbers that sum to 1, the first above 0, e.g. (0.6, 0.2, 0.2)."
-        )
+    check_fractions(fractions)
     if time is not None:
         part = _by_time(np.asarray(time), group, fractions)
     elif group is not None:
@@ -38,6 +35,13 @@ def split_rows(
     else:
         part = _stratified(y, fractions, rng)
     return (np.flatnonzero(part == 0), np.flatnonzero(part == 1), np.flatnonzero(part == 2))
+
+
+def check_fractions(fractions: tuple[float, ...]) -> None:
+    if len(fractions) != 3 or min(fractions) < 0 or fractions[0] == 0 or not np.isclose(sum(fractions), 1.0):
+        raise DataError(
+            f"fractions are {fractions}; give three numbers that sum to 1, the first above 0, e.g. (0.6, 0.2, 0.2)."
+        )
 
 
 def _stratified(y: NDArray[np.int64], fractions: tuple[float, ...], rng: np.random.Generator) -> NDArray[np.int8]:

@@ -23,7 +23,7 @@ class Assessment:
     """What `assess` finds. Shares run from 0 to 1; NaN is "not defined".
 
     ``settings``: ``threshold``, ``positive`` (name of the class to be found, None of more than two), ``classes``,
-    ``level`` of the intervals, ``ece_bins``, ``log_loss_floor``.
+    ``level`` of the intervals, ``ece_bins``, ``log_loss_floor``, ``test`` (each site its own rows, or common ones).
 
     ``methods``, a line a method: all of `summarise`; ``accuracy_gain_low`` to ``accuracy_gain_high`` and the same of
     balanced accuracy; ``tests`` (sites and seeds compared with their own model), ``significantly_better`` and
@@ -84,6 +84,7 @@ def assess(
             "level": LEVEL,
             "ece_bins": BINS,
             "log_loss_floor": FLOOR,
+            "test": run.experiment.test,
         },
         methods=methods,
         sites=sites,

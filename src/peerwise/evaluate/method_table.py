@@ -24,12 +24,15 @@ def method_table(run: Run, sites: pd.DataFrame) -> pd.DataFrame:
 
 
 def gain_intervals(run: Run, method: str, sites: pd.DataFrame) -> dict[str, float]:
-    """Of a method's mean gains over these lines: the sites of a seed have different rows, so they add up; seeds draw
-    from the same rows, so more of them make it no narrower: their ends are averaged."""
+    """Of a method's mean gains over these lines: the sites of a seed have different rows, so they add up, unless they
+    are all tested on the same ones; seeds draw from the same rows, so more of them make it no narrower: their ends are
+    averaged."""
     names = [f"{metric}_gain_{end}" for metric in METRICS for end in ("low", "high")]
     ends, weights = [], []
     for seed, group in sites[sites["accuracy_gain"].notna()].groupby("seed"):
         tables = [_counts(run, int(str(seed)), method, site) for site in group["site"]]
+        if run.experiment.test == "common":
+            tables = [table / len(tables) for table in tables]
         each = np.stack([table.sum(axis=0) for table in tables])
         shares = np.concatenate([np.full(len(table), 1 / len(table)) for table in tables])
         classes = np.concatenate(tables)
@@ -40,10 +43,10 @@ def gain_intervals(run: Run, method: str, sites: pd.DataFrame) -> dict[str, floa
     return dict(zip(names, found.tolist(), strict=True))
 
 
-def _counts(run: Run, seed: int, method: str, site: str) -> NDArray[np.int64]:
+def _counts(run: Run, seed: int, method: str, site: str) -> NDArray[np.float64]:
     tree, own = run.predictions[seed, method, site], own_answers(run, seed, method, site)[1]
     assert own is not None, "a line with a gain has an own model"
-    return counts_by_class(tree["y"], tree["probabilities"].argmax(axis=1), own)
+    return counts_by_class(tree["y"], tree["probabilities"].argmax(axis=1), own).astype(np.float64)
 
 
 def _line(run: Run, method: str, sites: pd.DataFrame) -> dict[str, float]:

@@ -31,6 +31,8 @@ class Method(ABC):
     simulation_only: bool = False  # True for a method that moves rows: real peers refuse it
     needs_same_features: bool = True  # False for a method that lets sites have different columns
     addresses_sites: bool = False  # True where `combine` returns parcels by site and each site hears its own alone
+    keeps_last: bool = False  # True where later rounds only add to what was learned: the last one answers, not the best
+    needs_nets: bool = False  # True for a method that trains one of the site's models by gradients
 
     @classmethod
     def by_rounds(cls) -> type[Method] | None:

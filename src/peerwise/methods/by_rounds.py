@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Site
 from peerwise.errors import ConfigError, DataError, choices
 from peerwise.methods.base import Method
-from peerwise.models import ZOO, find_recipe
+from peerwise.methods.net_recipe import net_recipe
 from peerwise.models.adam import Adam
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, Weights, loaded_net, net_probabilities, net_weights, new_net
@@ -44,6 +44,7 @@ class ByRounds(Method):
     statistics and a table's scaling stay at home.
     """
 
+    needs_nets = True
     needs_same_nets: bool = False  # True where weights are averaged: all sites must have the same architecture
     embedding: int | None = None  # the common width of embeddings, where sites must share heads or prototypes
 
@@ -80,14 +81,7 @@ class ByRounds(Method):
 
     def recipe(self, site: Site) -> str:
         """The name of the site's net."""
-        for name in site.recipes:
-            if find_recipe(name).by_epochs:
-                return name
-        nets = sorted(name for name, recipe in ZOO.items() if recipe.by_epochs and recipe.kind == site.kind)
-        raise DataError(
-            f"site {site.name!r} has no neural network among its models ({', '.join(site.recipes) or 'none'}): "
-            f"{self.called} trains one by gradients. Choose one of {', '.join(nets)}, e.g. models={nets[0]!r}."
-        )
+        return net_recipe(site, self.called)
 
     def start(self, site: Site, rng: np.random.Generator) -> None:
         site.state["net"] = net_weights(self.new_net(site, rng))

@@ -39,6 +39,7 @@ class frequency at a model's home"""
 COST = """\
 bytes a site; seconds of all sites together; pool s: asking all models about a
 site's rows"""
+COMMON = "all sites are tested on the same rows, which are at none of them; intervals count these rows once"
 SUBGROUPS = "all sites together, mean over seeds; gain: points over the own models"
 
 
@@ -57,6 +58,8 @@ def print_assessment(found: Assessment, console: Console) -> None:
         for place, (name, part) in enumerate(found.subgroups.groupby("subgroup", sort=False)):
             title = f"Subgroup {name}: {part['rows'].max():.0f} test rows a seed"
             _show(console, subgroup_table(part), title, "" if place else SUBGROUPS)
+    if found.settings.get("test") == "common":
+        console.print(COMMON, markup=False, soft_wrap=True)
     for line in found.fell_back:
         _tell(console, line, f"answered by {line['to']}")
     for line in found.peers_left_out:

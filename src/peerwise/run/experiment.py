@@ -13,6 +13,7 @@ import numpy as np
 import tomli_w
 
 from peerwise.data import DATASETS, PARTITIONS, Dataset, default_partition, load, partition_parameters
+from peerwise.data.split import FRACTIONS, check_fractions
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_settings, check_value, hints_of, method_names, method_parameters
 from peerwise.methods.registry import base_name, check_budget, check_method, default_budget, has_budget, is_by_rounds
@@ -39,6 +40,8 @@ class Experiment:
     ``models``, or one each in turn ("cycle", the default for images). ``rows``: a random subset of the data set.
     ``public`` unlabelled rows are set aside for all sites, their classes skewed by Dirichlet(``public_alpha``).
     ``flipped``: at so many sites, the first, every label is turned to the next class.
+    ``fractions`` of a site's rows are train, validation and test. ``test`` "common": one test set for all sites, at
+    none of them (the data set's official one where there is one).
     ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method; one
     called ``name:tag`` is that method once more, with settings of its own.
     ``training``: the budget of every method with rounds (rounds, local_epochs, batch_size, optimizer, lr); a method's
@@ -56,6 +59,8 @@ class Experiment:
     public: int = 0
     public_alpha: float | None = None
     flipped: int = 0
+    fractions: list[float] = field(default_factory=lambda: list(FRACTIONS))
+    test: Literal["site", "common"] = "site"
     models: tuple[str, ...] = ()
     assign: Literal["all", "cycle"] | None = None
     folds: int = 5
@@ -192,6 +197,7 @@ def _check(experiment: Experiment) -> None:
         if value is not None and value < least:
             raise ConfigError(f"{key} is {value!r}: expected a whole number of at least {least}.")
     _check_dataset(experiment.dataset)
+    check_fractions(tuple(experiment.fractions))
     _check_partition(experiment)
     _check_known(experiment.models, ZOO, "models", "model")
     _check_shares(experiment)

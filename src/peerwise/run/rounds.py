@@ -121,7 +121,7 @@ def weigh(method: Method, site: Site, round: int) -> bool:
     if method.rounds > 1 and len(site.val):
         score = accuracy(site.val.y, answer(method, site, site.val.X).argmax(axis=1))
         noted = {**noted, VALIDATION: score}
-        best = "best_score" not in record or score > record["best_score"]
+        best = method.keeps_last or "best_score" not in record or score > record["best_score"]
         if best:
             record |= {"best_round": round, "best_score": score}
     curves: dict[str, NDArray[np.float64]] = record["curves"]

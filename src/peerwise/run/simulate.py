@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from peerwise.data import Dataset, Indices, Site, derived_seed, digest, make_sites
+from peerwise.data.site import PARTS
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_value
 from peerwise.parcels import write_atomic
@@ -129,12 +131,16 @@ def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
         assign=experiment.assign or "all",
         public=experiment.public,
         public_alpha=experiment.public_alpha,
+        fractions=(experiment.fractions[0], experiment.fractions[1], experiment.fractions[2]),
+        test=experiment.test,
         device=experiment.device,
         **experiment.partition_settings,
     )
     if experiment.flipped > len(sites):
         raise ConfigError(f"flipped is {experiment.flipped}: expected at most {len(sites)}, as there are sites.")
-    return [_counted(_flipped(site) if place < experiment.flipped else site, drawn) for place, site in enumerate(sites)]
+    parts = ("train", "val") if experiment.test == "common" else PARTS  # the common test rows tell the truth
+    flipped = [_flipped(site, parts) for site in sites[: experiment.flipped]]
+    return [_counted(site, drawn) for site in [*flipped, *sites[experiment.flipped :]]]
 
 
 def _counted(site: Site, drawn: Indices) -> Site:
@@ -147,10 +153,10 @@ def _counted(site: Site, drawn: Indices) -> Site:
     )
 
 
-def _flipped(site: Site) -> Site:
-    """A site that misleads the others: every label is the next class."""
-    train, val, test = (replace(rows, y=(rows.y + 1) % len(site.classes)) for rows in (site.train, site.val, site.test))
-    return replace(site, train=train, val=val, test=test)
+def _flipped(site: Site, parts: Sequence[str]) -> Site:
+    """A site that misleads the others: every label of these parts is the next class."""
+    turned: dict[str, Any] = {part: getattr(site, part) for part in parts}
+    return replace(site, **{part: replace(rows, y=(rows.y + 1) % len(site.classes)) for part, rows in turned.items()})
 
 
 def _check_absent(experiment: Experiment, sites: list[Site]) -> None:
