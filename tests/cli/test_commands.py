@@ -276,7 +276,10 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         (["simulate", "lost.toml"], "lost.toml is not there"),
         (["simulate", "wrong.toml"], "wrong.toml: unknown experiment key 'sede': did you mean 'seeds'?"),
         (["simulate", "right.toml", "--seeds", "2"], "seeds cannot be given beside it"),
-        (["simulate", "heart_disease", "--partition", "vertical", "--sites", "3"], "come with stacking"),
+        (
+            ["simulate", "heart_disease", "--partition", "vertical", "--sites", "3"],
+            "'stacking', which matches columns by name",
+        ),
         (["simulate", "digits", "--methods", "local,fedavg"], "has no neural network among its models (logistic, for"),
         (["simulate", *TINY, "--lr", "0.1"], "none of local, feddes trains in rounds"),
         (["simulate", *NETS, "--methods", "fedavg", "--lr", "0"], "training.lr is 0.0: expected a learning rate above"),

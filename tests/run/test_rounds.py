@@ -112,7 +112,7 @@ def test_sites_with_different_columns_are_refused_before_any_training() -> None:
     for site in sites:
         site.keep = never
     for method in (OneShot(FedDES()), OneShot(BestSingle()), Centralised()):
-        with pytest.raises(DataError, match=r"different columns.*come with stacking"):
+        with pytest.raises(DataError, match=r"different columns.*matches columns by name"):
             run_method(method, sites)
 
 

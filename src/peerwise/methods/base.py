@@ -15,6 +15,7 @@ from peerwise.parcels import Parcel
 
 Inbox = Mapping[str, Parcel]
 Memory = dict[str, Any]
+FELL_BACK = "fell_back"  # within a site's state: {"to", "why"} where the method itself had to answer more simply there
 
 
 class Method(ABC):
@@ -48,7 +49,7 @@ class Method(ABC):
                 raise DataError(
                     f"sites {first.name!r} and {site.name!r} have different columns (such as {', '.join(odd[:3])}): "
                     f"{self.called} runs one site's models on another's rows and expects the same columns everywhere. "
-                    f"Use method 'local'; methods for different columns come with stacking."
+                    f"Use method 'stacking', which matches columns by name, or 'local'."
                 )
 
     @property

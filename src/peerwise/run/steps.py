@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from peerwise.data import Site
 from peerwise.methods import Inbox, Method
+from peerwise.methods.base import FELL_BACK
 from peerwise.methods.own_models import LEFT_OUT
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.parcels import Parcel
@@ -67,7 +68,7 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         details = method.details(site, site.test.X) if len(site.test) else {}
         left_out = {**site.state.get(PEERS_LEFT_OUT, {}), **details.pop("left_out", {})}
         to = _instead(site, failed=failure is not None)
-        also = [NO_ROUND] if to == UNTRAINED else []
+        also = [NO_ROUND] if to == UNTRAINED else [told["why"]] if (told := site.state.get(FELL_BACK)) else []
     else:
         simpler = simpler_answer(site, method, partial(folder.exchange(run).collect, 0), site.test.X)
         probabilities, to, also, left_out = simpler.probabilities, simpler.what, simpler.failed, simpler.left_out
@@ -119,6 +120,8 @@ def _instead(site: Site, *, failed: bool) -> str:
         return f"round {site.state[RUN]['best_round']} of the same method"
     if not site.state[RUN]["took_part"] and not site.state[RUN]["received"]:
         return UNTRAINED
+    if FELL_BACK in site.state:
+        return str(site.state[FELL_BACK]["to"])
     return "other own models" if LEFT_OUT in site.state else ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from peerwise.errors import ModelError, ParcelError, PoolError
@@ -28,6 +29,8 @@ def learner_to_tree(learner: TrustLearner) -> dict[str, Any]:
     settings = {k: v for k, v in learner.get_params(deep=False).items() if k not in ("pool", "own")}
     if isinstance(settings.get("random_state"), np.random.RandomState):
         settings["random_state"] = None  # a stream of chance cannot be kept; what it decided is kept below
+    # Nor can an estimator, which is code; what came of fitting it is kept below.
+    settings = {name: None if isinstance(value, BaseEstimator) else value for name, value in settings.items()}
     return {
         "learner": type(learner).__name__,
         "settings": settings,
