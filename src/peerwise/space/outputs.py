@@ -27,9 +27,9 @@ def as_logits(outputs: ArrayLike, kind: str, *, what: str = "outputs", names: li
         raise BadOutputs(
             f"{what} have shape {array.shape}: expected (rows, models, classes) with at least one of each."
         )
-    bad = ~np.isfinite(array).all(axis=(0, 2))
-    if bad.any():
-        model = int(np.flatnonzero(bad)[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        model = int(np.flatnonzero(~finite.all(axis=(0, 2)))[0])
         row = int(np.flatnonzero(~np.isfinite(array[:, model]).all(axis=1))[0])
         raise BadOutputs(
             f"{what}: model {_name(model, names)} gives {_first_bad(array[row, model])} at row {row}: expected finite "

@@ -1,4 +1,4 @@
-"""Trust learners: whom to believe, for every single row. Those that need torch are imported when they are used."""
+"""Trust learners: whom to believe, for every single row. What only some of them need is imported when it is used."""
 
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,20 @@ from peerwise.trust.simple import BestSingle, OwnOnly, PriorAdapted, UniformAver
 
 if TYPE_CHECKING:
     from peerwise.trust.decision_mlp import DecisionMLP
+    from peerwise.trust.dynamic import DESKNN, DESP, KNOP, KNORAE, KNORAU, LCA, METADES, OLA
     from peerwise.trust.feddes_paper import FedDESPaper
+    from peerwise.trust.fedpae import FedPAE
+    from peerwise.trust.stacking import Stacking
 
 __all__ = [
+    "DESKNN",
+    "DESP",
+    "KNOP",
+    "KNORAE",
+    "KNORAU",
+    "LCA",
+    "METADES",
+    "OLA",
     "BestSingle",
     "CompetenceLearner",
     "Decision",
@@ -22,10 +33,12 @@ __all__ = [
     "Explanation",
     "FedDES",
     "FedDESPaper",
+    "FedPAE",
     "Labelled",
     "NeighbourhoodAccuracy",
     "OwnOnly",
     "PriorAdapted",
+    "Stacking",
     "TrustLearner",
     "UniformAverage",
     "learner_from_tree",
@@ -35,5 +48,11 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
-        {"DecisionMLP": "decision_mlp", "FedDESPaper": "feddes_paper"},
+        {
+            **dict.fromkeys(("DESKNN", "DESP", "KNOP", "KNORAE", "KNORAU", "LCA", "METADES", "OLA"), "dynamic"),
+            "DecisionMLP": "decision_mlp",
+            "FedDESPaper": "feddes_paper",
+            "FedPAE": "fedpae",
+            "Stacking": "stacking",
+        },
     )

@@ -153,7 +153,8 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self._mix(self._decide(logits, X).trust, logits)
 
     def predict_proba_outputs(self, outputs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
-        return self._mix(self.decide_outputs(outputs, X).trust, self._checked(outputs, "outputs"))
+        logits = self._checked(outputs, "outputs")
+        return self._mix(self._decide(logits, _inputs_for(X, len(logits), "X")).trust, logits)
 
     def predict(self, X: Any) -> NDArray[Any]:
         answers = self.predict_proba(X).argmax(axis=1)

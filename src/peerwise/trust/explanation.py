@@ -73,7 +73,7 @@ class Explanation:
         near = self.neighbours[: self.models[0].of_nearby]
         cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in near)
         lines.append(f"nearest known cases (label, weight): {cases}")
-        lines.append("competence is learned from all known cases; right nearby counts only the nearest ones")
+        lines.append("competence is what the learner estimates; right nearby counts the nearest known cases")
         return "\n".join(lines)
 
     def _voters(self) -> str:
