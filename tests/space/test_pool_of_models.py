@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
@@ -130,3 +137,35 @@ def test_clone_keeps_a_pool(models):
 def test_a_pool_shows_its_models(models):
     assert "all" in repr(Pool(models))
     assert len(Pool(models)) == len(list(Pool(models))) == 2
+
+
+@pytest.mark.parametrize("labels", [np.array([3, 5, 9]), np.array(["a", "b", "c"])], ids=["numbers", "names"])
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        BaggingClassifier(n_estimators=4, random_state=0),
+        BaggingClassifier(n_estimators=4, max_features=2, random_state=0),
+        RandomForestClassifier(4, random_state=0),
+        ExtraTreesClassifier(4, random_state=0),
+    ],
+    ids=["bagging", "bagging over columns", "forest", "extra trees"],
+)
+def test_a_fitted_ensemble_is_a_pool_of_its_estimators(ensemble, labels):
+    fitted = clone(ensemble).fit(X, labels[CODES])
+    pool = Pool(fitted)
+    assert len(pool) == 4
+    assert pool.classes.tolist() == labels.tolist()
+    np.testing.assert_allclose(pool.outputs(X).mean(axis=1), fitted.predict_proba(X), atol=1e-6)
+
+
+def test_the_estimators_of_boosting_answer_with_its_labels():
+    fitted = AdaBoostClassifier(n_estimators=3).fit(X, Y)
+    assert [member.classes for member in Pool(fitted)] == [tuple(NAMES)] * 3
+
+
+@pytest.mark.parametrize("ensemble", [BaggingClassifier(), GradientBoostingClassifier(n_estimators=2)])
+def test_an_ensemble_without_fitted_classifiers_is_refused(ensemble):
+    if isinstance(ensemble, GradientBoostingClassifier):
+        ensemble.fit(X, Y)
+    with pytest.raises(PoolError, match="holds no fitted classifiers: expected a fitted ensemble"):
+        Pool(ensemble)

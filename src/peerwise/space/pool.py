@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.ensemble import BaggingClassifier, BaseEnsemble
+from sklearn.ensemble._forest import ForestClassifier
 
 from peerwise.data import Sequences, digest
 from peerwise.errors import ClassMismatch, PoolError, choices
@@ -23,7 +27,8 @@ class Pool:
     """Models that answer over ``classes`` (default: all classes any of them knows), matched by name.
 
     A class a model does not know gets probability zero (``missing="zero"``) or is an error (``missing="error"``).
-    ``models``: fitted models, wrapped or not, in a list or as a mapping from names.
+    ``models``: fitted models, wrapped or not, in a list or as a mapping from names; or a fitted ensemble of
+    scikit-learn (bagging, a forest), whose estimators are then the models.
     """
 
     def __init__(self, models: Any, *, classes: Iterable[Any] | None = None, missing: Missing = "zero") -> None:
@@ -135,7 +140,9 @@ def _content(X: Any) -> str | None:
 def _members(models: Any) -> list[Member]:
     if isinstance(models, Pool):
         return list(models.members)
-    if isinstance(models, Mapping):
+    if isinstance(models, BaseEnsemble):
+        found = _of_ensemble(models)
+    elif isinstance(models, Mapping):
         found = [wrap(model, name=str(name)) for name, model in models.items()]
     elif isinstance(models, Iterable) and not isinstance(models, str | bytes):
         listed = list(models)
@@ -145,6 +152,28 @@ def _members(models: Any) -> list[Member]:
     if not found:
         raise PoolError("the pool is empty: expected at least one fitted model.")
     return found
+
+
+def _of_ensemble(ensemble: Any) -> list[Member]:
+    """Those of bagging and forests answer in codes of the ensemble's classes, and may know some of the columns only."""
+    if not len(getattr(ensemble, "estimators_", ())) or not all(map(is_classifier, np.ravel(ensemble.estimators_))):
+        raise PoolError(
+            f"{type(ensemble).__name__} holds no fitted classifiers: expected a fitted ensemble of them, such as "
+            f"BaggingClassifier. Call its fit(X, y) first, or put it into a list: it is then one model."
+        )
+    coded = isinstance(ensemble, BaggingClassifier | ForestClassifier)
+    columns = getattr(ensemble, "estimators_features_", [None] * len(ensemble.estimators_))
+    found = []
+    for place, (model, seen) in enumerate(zip(ensemble.estimators_, columns, strict=True)):
+        classes = ensemble.classes_[model.classes_.astype(np.int64)] if coded else model.classes_
+        every = seen is None or np.array_equal(seen, np.arange(ensemble.n_features_in_))
+        transform = None if every else partial(_columns, seen)
+        found.append(wrap(model, name=_default_name(model, place), classes=classes, transform=transform))
+    return found
+
+
+def _columns(seen: NDArray[np.int64], X: Any) -> Any:
+    return np.asarray(X)[:, seen]
 
 
 def _default_name(model: Any, place: int) -> str:
