@@ -14,7 +14,7 @@ from peerwise.data import PARTITIONS, partition_parameters
 from peerwise.errors import ConfigError
 from peerwise.evaluate import Assessment, assess, check_positive
 from peerwise.methods.registry import default_budget
-from peerwise.report import print_assessment
+from peerwise.report import print_assessment, write_contributions
 from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
 
 EXAMPLES = """examples:
@@ -101,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
             finished[name] = simulate(
                 experiment, out=out, workers=arguments.workers, data_dir=arguments.data_dir, on_event=watch
             )
+    graphs = {name: write_contributions(one, one.folder) for name, one in finished.items() if one.folder}
     if arguments.format == "json":
         found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
         print_json(found[0] if len(found) == 1 else found)
@@ -115,7 +116,10 @@ def run(arguments: argparse.Namespace) -> int:
         for method in one.experiment.methods:
             if settings := one.experiment.settings(method):
                 console.print(f"{one.experiment.label(method)}: {_listed(settings)}", markup=False)
-        console.print(f"results: {one.folder}/results.parquet\n", soft_wrap=True, markup=False)
+        console.print(f"results: {one.folder}/results.parquet", soft_wrap=True, markup=False)
+        if graphs[name] is not None:
+            console.print(f"who owes how much to whom: {graphs[name]}", soft_wrap=True, markup=False)
+        console.print()
     return 0
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.partitions.share import (
+    REDRAWS,
     Counts,
     Share,
     cut_by_counts,
@@ -17,6 +18,8 @@ from peerwise.data.partitions.share import (
     redraw,
 )
 from peerwise.errors import PartitionError
+
+FEWEST = 10  # rows of each class at a site whose classes stay as drawn
 
 
 def exdir(
@@ -94,14 +97,21 @@ def disjoint(dataset: Dataset, sites: int, rng: np.random.Generator) -> list[Sha
     return cut_by_counts(dataset.y, counts, rng)
 
 
-def equal_label_skew(dataset: Dataset, sites: int, rng: np.random.Generator, *, alpha: float = 0.5) -> list[Share]:
+def equal_label_skew(
+    dataset: Dataset, sites: int, rng: np.random.Generator, *, alpha: float = 0.5, all_rows: bool = True
+) -> list[Share]:
     """Sites of equal size whose class shares are drawn from Dirichlet(alpha): label skew and nothing else.
 
-    The drawn shares are scaled until sites and classes both add up, so a scarce class stays scarce everywhere.
+    The drawn shares are scaled until sites and classes both add up, so a scarce class stays scarce everywhere. Without
+    ``all_rows`` they stay as drawn, every class as common as any other in the mean (the stacking paper's label skew):
+    a site then gets as many rows as the scarcest class has for each site, at least 10 of every class, and the rest of
+    the rows is left out.
     """
     totals, present = _totals(dataset)
     positive(alpha, "alpha")
     enough_rows(len(dataset), sites, 1)
+    if not all_rows:
+        return cut_by_counts(dataset.y, _as_drawn(totals, present, sites, alpha, rng), rng)
     sizes = rng.permutation(even(len(dataset), sites)).astype(float)
     wish = rng.dirichlet(np.full(len(present), alpha), size=sites) + 1e-6
     for _ in range(200):
@@ -138,6 +148,23 @@ def _dirichlet_counts(totals: Counts, owns: NDArray[np.bool_], alpha: float, rng
         ends = np.floor(np.cumsum(share)[:-1] * totals[label]).astype(np.int64)
         counts[owners, label] = np.diff(ends, prepend=0, append=totals[label])
     return counts
+
+
+def _as_drawn(totals: Counts, present: NDArray[np.int64], sites: int, alpha: float, rng: np.random.Generator) -> Counts:
+    """Equal sites with the drawn class shares; what rounding leaves goes to classes at random."""
+    each, fewest = int(totals[present].min()) // sites, 0
+    for _ in range(REDRAWS):
+        counts = np.floor(rng.dirichlet(np.full(len(present), alpha), size=sites) * each).astype(np.int64)
+        counts += rng.multinomial(each - counts.sum(axis=1), np.full(len(present), 1 / len(present)))
+        fewest = max(fewest, int(counts.min()))
+        if fewest >= FEWEST:
+            found = np.zeros((sites, len(totals)), dtype=np.int64)
+            found[:, present] = counts
+            return found
+    raise PartitionError(
+        f"{REDRAWS} draws gave no split of {each} rows a site with {FEWEST} rows of every class (best: {fewest}); use "
+        f"fewer sites, a larger alpha or all_rows=true."
+    )
 
 
 def _whole(wish: NDArray[np.float64], sizes: Counts, totals: Counts) -> Counts:

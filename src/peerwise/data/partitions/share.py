@@ -58,10 +58,10 @@ def redraw(draw: Callable[[], Counts], min_rows: int, remedy: str) -> Counts:
 
 
 def cut_by_counts(y: NDArray[np.int64], counts: Counts, rng: np.random.Generator) -> list[Share]:
-    """Deal the shuffled rows of each class so that site i gets ``counts[i, c]`` of class c."""
+    """Deal the shuffled rows of each class so that site i gets ``counts[i, c]`` of class c, and leave out the rest."""
     parts: list[list[Indices]] = [[] for _ in counts]
     for label in range(counts.shape[1]):
-        rows = rng.permutation(np.flatnonzero(y == label))
+        rows = rng.permutation(np.flatnonzero(y == label))[: counts[:, label].sum()]
         for part, piece in zip(parts, np.split(rows, np.cumsum(counts[:-1, label])), strict=True):
             part.append(piece)
     return numbered([np.concatenate(part) for part in parts])
