@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pytest
 
+from peerwise.data import load, make_sites
 from peerwise.errors import ConfigError
 from peerwise.methods import (
     Centralised,
@@ -24,6 +25,8 @@ from peerwise.methods import (
     registry,
 )
 from peerwise.methods.by_rounds import BUDGET, Budget, ByRounds
+from peerwise.run import Experiment
+from peerwise.run.contenders import contenders
 from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, PriorAdapted
 
 SHIPPED = {
@@ -199,3 +202,14 @@ def test_a_tag_names_the_same_method_again() -> None:
 def test_a_learner_setting_out_of_range_is_refused_before_any_training() -> None:
     with pytest.raises(ConfigError, match="k=0: expected a whole number, at least 1"):
         make_method("feddes", {"k": 0}, folds=5, epochs=None)
+
+
+def test_a_method_that_has_to_know_the_number_of_sites_is_told_by_the_run() -> None:
+    told = make_method("fedsov", {}, folds=5, epochs=None, sites=4)
+    assert told.plan().sparsity == 0.75
+    asked_for = make_method("fedsov", {"sites": 20}, folds=5, epochs=None, sites=4)
+    assert asked_for.plan().sparsity == 0.95
+    sites = make_sites(load("digits"), "dirichlet", 3, recipes=("mlp",))
+    experiment = Experiment(dataset="digits", sites=3, models="mlp", methods="local,fedsov")
+    (contender,) = contenders(experiment, sites)["fedsov"]
+    assert contender.method.sites == 3

@@ -25,6 +25,7 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
     * ``peers_left_out``: one a seed, method, site and ``model`` that the site had to do without: ``why``
     * ``missed_rounds``: one a seed, method and site that did not take part in all rounds; ``privacy``: one a method
       with a guarantee; ``tuned``: one a method whose learning rate was chosen
+    * ``collapsed``: one a method that hardly answers with more than one class somewhere, or never with some
     * ``curves``: one a seed, method, site and ``name``: ``points``, each a round (from 0) and a value
 
     The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
@@ -42,6 +43,7 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
         "missed_rounds": found.missed_rounds,
         "privacy": found.privacy,
         "tuned": found.tuned,
+        "collapsed": found.collapsed,
         "curves": [
             {"seed": seed, "method": method, "site": site, "name": name, "points": points}
             for (seed, method, site), tree in run.predictions.items()

@@ -10,6 +10,7 @@ import pandas as pd
 
 from peerwise.errors import ConfigError, DataError, choices
 from peerwise.evaluate.method_table import method_table
+from peerwise.evaluate.open_set import collapsed
 from peerwise.evaluate.paired import LEVEL
 from peerwise.evaluate.protocol import fell_back, had_all_sites, missed_rounds, peers_left_out, privacy, tuned
 from peerwise.evaluate.site_table import site_table
@@ -34,7 +35,7 @@ class Assessment:
     ("own": own models of the same pool, "local": that method of the same run, None), ``own_accuracy``,
     ``own_balanced_accuracy``; ``only_ours`` and ``only_own`` (test rows that only one of the two has right),
     ``accuracy_gain`` and ``balanced_accuracy_gain`` with ``_low`` and ``_high``, ``mcnemar_p``, ``holm_p``; `mismatch`;
-    ``oracle_gap_closed``; ``undefined`` (why a metric is NaN, by metric).
+    ``oracle_gap_closed``; ``open_auroc`` of open-set methods; ``undefined`` (why a metric is NaN, by metric).
 
     ``subgroups``, a line a method and subgroup, rows of all sites of a seed together, then the mean over seeds: the
     columns of `by_subgroup`. ``site_subgroups``: the same a seed, method, site and subgroup.
@@ -43,7 +44,8 @@ class Assessment:
     ``peers_left_out``: ``seed``, ``method``, ``site``, ``model``, ``why`` where a peer's model could not be used and
     the others answered without it, which by itself is no falling back.
     ``missed_rounds``, ``had_all_sites``, ``privacy``, ``tuned``: as the functions of these names in
-    `peerwise.evaluate.protocol` say.
+    `peerwise.evaluate.protocol` say. ``collapsed``: methods that hardly answer with more than one class somewhere, or
+    never with some, as `peerwise.evaluate.open_set.collapsed` says.
     """
 
     settings: dict[str, Any]
@@ -57,6 +59,7 @@ class Assessment:
     had_all_sites: list[str] = field(default_factory=list)
     privacy: list[dict[str, Any]] = field(default_factory=list)
     tuned: list[dict[str, Any]] = field(default_factory=list)
+    collapsed: list[dict[str, Any]] = field(default_factory=list)
 
 
 def assess(
@@ -96,6 +99,7 @@ def assess(
         had_all_sites=had_all_sites(run),
         privacy=privacy(run, methods),
         tuned=tuned(run),
+        collapsed=collapsed(run, names),
     )
 
 

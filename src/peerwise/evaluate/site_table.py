@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from peerwise.evaluate.open_set import site_open_auroc
 from peerwise.evaluate.own import own_answers
 from peerwise.evaluate.paired import compare, holm
 from peerwise.evaluate.selection import gap_closed, mismatch
@@ -38,7 +39,8 @@ def site_table(run: Run, classes: Sequence[str], positive: int | None, threshold
         if "trust" in details:
             line |= mismatch(y, details["trust"], details["says"])
         line["oracle_gap_closed"] = gap_closed([line["accuracy"]], [line["own_accuracy"]], [line["oracle"]])
-        lines.append(line | {"undefined": why_undefined(y, classes, positive)})
+        line["open_auroc"], why = site_open_auroc(tree, site)
+        lines.append(line | {"undefined": why_undefined(y, classes, positive) | ({"open_auroc": why} if why else {})})
     table = pd.DataFrame(lines)
     table["holm_p"] = table.groupby("method")["mcnemar_p"].transform(lambda p: holm(p.to_numpy(dtype=float)))
     return table.astype(dict.fromkeys(COUNTS, "Int64"))

@@ -10,7 +10,7 @@ from peerwise.evaluate.transfer import transfer, worst_tenth
 
 LOCAL = "local"
 METRICS = ("accuracy", "balanced_accuracy")
-OTHERS = ("auroc", "auprc", "sensitivity", "specificity", "ece", "log_loss", "brier")
+OTHERS = ("auroc", "auprc", "sensitivity", "specificity", "ece", "log_loss", "brier", "open_auroc")
 BEHAVIOUR = ("ensemble_size", "ess", "fallback", "oracle")
 CHOICE = ("trust_on_wrong", "pool_wrong", "selected_wrong", "missed_right", "mismatch")
 

@@ -112,18 +112,20 @@ def make_method(
     *,
     folds: int,
     epochs: int | None,
+    sites: int | None = None,
     by_rounds: bool = False,
 ) -> Method:
-    """The method with these settings; ``folds`` and ``epochs`` are those of base training."""
+    """The method with these settings; ``folds`` and ``epochs`` are those of base training, ``sites`` how many there
+    are, for a method that has to know and was not told."""
     check_method(name, settings, by_rounds=by_rounds)
     kind = method_class(name, by_rounds=by_rounds)
     if issubclass(kind, TrustLearner):
         learner = kind(**settings)
         learner.check_settings()  # now rather than after the base models were trained
         return OneShot(learner, folds=folds, epochs=epochs)
-    pool: dict[str, Any] = {"folds": folds, "epochs": epochs}
+    run: dict[str, Any] = {"folds": folds, "epochs": epochs} | ({} if sites is None else {"sites": sites})
     accepted = inspect.signature(kind).parameters
-    method: Method = kind(**settings, **{key: pool[key] for key in OF_THE_POOL if key in accepted})
+    method: Method = kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
     return method
 
 

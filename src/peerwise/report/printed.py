@@ -64,6 +64,10 @@ def print_assessment(found: Assessment, console: Console) -> None:
         _tell(console, line, f"answered by {line['to']}")
     for line in found.peers_left_out:
         _tell(console, line, f"without {line['model']}")
+    for line in found.collapsed:
+        what = f"collapsed: {line['method']} at {line['sites']} of {line['of']} sites x seeds"
+        why = f"such as {line['site']} (seed {line['seed']}): {line['why']}"
+        console.print(f"{what}, {why}", markup=False, soft_wrap=True)
     present = (*missed_lines(found.missed_rounds), *all_sites_lines(found.had_all_sites))
     for text in (*tuned_lines(found.tuned), *present, *privacy_lines(found.privacy)):
         console.print(text, markup=False, soft_wrap=True)

@@ -52,7 +52,8 @@ def probability_table(summary: pd.DataFrame) -> Table | None:
     errors = {"ece": "ECE", "log_loss": "NLL", "brier": "Brier"}
     if not {*shown, *errors} <= set(summary.columns):
         return None
-    known = {key: name for key, name in shown.items() if summary[key].notna().any()}
+    shown["open_auroc"] = "open\nAUROC"
+    known = {key: name for key, name in shown.items() if key in summary.columns and summary[key].notna().any()}
     table = plain_table("method", *known.values(), *errors.values())
     for method, line in summary.iterrows():
         cells = [percent(line[key]) for key in known]

@@ -34,10 +34,10 @@ def contenders(experiment: Experiment, sites: Sequence[Site]) -> dict[str, list[
     for name in experiment.methods:
         budget = experiment.budget(name)
         if budget is None:
-            trials = [_contender(experiment, name, None)]
+            trials = [_contender(experiment, name, None, len(sites))]
         else:
             rates = learning_rates(budget["lr"], max(experiment.tune, 1))
-            trials = [_contender(experiment, name, {**budget, "lr": lr}) for lr in rates]
+            trials = [_contender(experiment, name, {**budget, "lr": lr}, len(sites)) for lr in rates]
         check_sites(trials[0].method, sites)
         found[experiment.label(name)] = trials
     _check_missed_rounds(experiment, found)
@@ -72,10 +72,15 @@ def learning_rates(base: float, number: int) -> list[float]:
     return [base, *(float(f"{base * factor:.6g}") for factor in islice(factors, number - 1))]
 
 
-def _contender(experiment: Experiment, name: str, budget: dict[str, float] | None) -> Contender:
+def _contender(experiment: Experiment, name: str, budget: dict[str, float] | None, sites: int) -> Contender:
     settings = {**experiment.settings(name), **(budget or {})}
     method = make_method(
-        name, settings, folds=experiment.folds, epochs=experiment.epochs, by_rounds=experiment.by_rounds
+        name,
+        settings,
+        folds=experiment.folds,
+        epochs=experiment.epochs,
+        sites=sites,
+        by_rounds=experiment.by_rounds,
     )
     lr = None if budget is None else budget["lr"]
     return Contender(experiment.label(name), _stem(experiment, name, budget, method.rounds), method, lr)

@@ -9,6 +9,7 @@ from typing import Any
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.loaders.cifar import cifar10, cifar100
+from peerwise.data.loaders.coloured import coloured_digits
 from peerwise.data.loaders.domains import office_caltech10, pacs
 from peerwise.data.loaders.embedded import digits, heart_disease
 from peerwise.data.loaders.folder import load_folder
@@ -26,6 +27,7 @@ Loader = Callable[..., Dataset]
 DATASETS: dict[str, Loader] = {
     "heart_disease": heart_disease,
     "digits": digits,
+    "coloured_digits": coloured_digits,
     "mnist": mnist,
     "fashion_mnist": fashion_mnist,
     "cifar10": cifar10,

@@ -22,6 +22,8 @@ IMAGES = {
     "lenet5": "LeNet-5 as published: tanh, average pooling",
     "cnn16": "two 3x3 convolutions of 16 and 32 filters and 128 units: light",
     "cnn8": "two 3x3 convolutions of 8 and 16 filters and 64 units: the lightest",
+    "simple_cnn": "two 5x5 convolutions of 8 and 16 filters and 544 units: the size of FedSOV's simple CNN",
+    "large_cnn": "four 3x3 convolutions and 512 units",
     "alexnet": "AlexNet at this size, 3x3 kernels",
     "vit": "vision transformer, 4x4 patches, 6 layers of width 128",
     "mobilenet_v2": "MobileNetV2 with a CIFAR stem",

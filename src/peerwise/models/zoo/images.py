@@ -83,6 +83,29 @@ def _light(filters: int, hidden: int, channels: int, size: int, classes: int) ->
     )
 
 
+def simple_cnn(channels: int, size: int, classes: int) -> nn.Module:
+    """Two 5x5 convolutions (8 and 16 channels) with pooling, then 544 units: 149 k parameters on 28x28 grey pixels, the
+    size of the simple CNN of FedSOV's paper, which does not give its layers."""
+    side = ((size - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 8, 5), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(8, 16, 5), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(16 * side * side, 544), nn.ReLU(), nn.Linear(544, classes)),
+    )
+
+
+def large_cnn(channels: int, size: int, classes: int) -> nn.Module:
+    """Four 3x3 convolutions (32, 64, 128, 128 channels), pooled after the first, second and fourth, then 512 units."""
+    side = size // 8
+    return nn.Sequential(
+        *(nn.Conv2d(channels, 32, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Conv2d(64, 128, 3, padding=1), nn.ReLU()),
+        *(nn.Conv2d(128, 128, 3, padding=1), nn.MaxPool2d(2), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(128 * side * side, 512), nn.ReLU(), nn.Linear(512, classes)),
+    )
+
+
 def alexnet(channels: int, size: int, classes: int) -> nn.Module:
     """AlexNet's five convolutions and three dense layers (Krizhevsky et al., 2012), with 3x3 kernels."""
     side = size // 8
@@ -111,6 +134,19 @@ def build_image(net: Net, X: Inputs, features: tuple[Feature, ...], classes: int
 
 BUILDS: dict[str, Build] = {
     net.__name__: partial(build_image, net)
-    for net in (small_cnn, lenet, lenet5, cnn16, cnn8, alexnet, vit, mobilenet_v2, resnet18, resnet34)
+    for net in (
+        small_cnn,
+        lenet,
+        lenet5,
+        cnn16,
+        cnn8,
+        simple_cnn,
+        large_cnn,
+        alexnet,
+        vit,
+        mobilenet_v2,
+        resnet18,
+        resnet34,
+    )
 }
 FITS: dict[str, Fit] = {name: partial(fit_built, build) for name, build in BUILDS.items()}

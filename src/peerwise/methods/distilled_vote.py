@@ -1,0 +1,151 @@
+"""DistilledVote: one small net that has learned from the open vote on public rows, instead of all the nets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site, digest
+from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, DataError, ParcelError, reason
+from peerwise.methods.base import Inbox
+from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
+from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name
+from peerwise.models import find_recipe
+from peerwise.models.fitted import tensors
+from peerwise.models.nets import net_probabilities, net_weights, new_net
+from peerwise.models.training import train
+from peerwise.parcels import Parcel
+
+TRIED = 256  # public rows on which a student must answer with finite numbers
+
+
+class DistilledVote(OnOpenNets):
+    """The open vote distilled to one student, the rival of pruning (FedOV's and FedSOV's papers).
+
+    round 0: every site shares its open-set net;  round 1: the first site by name trains and shares the student
+    loss(x) = - sum_c p(c | x) log student_c(x),  x: a public row, p: the vote of the ``top`` nets there
+
+    The student is that site's kind of net without the extra output, trained ``student_epochs`` long; how many public
+    rows there are and of which classes is the federation's (``public``, ``public_alpha``). All sites answer with it; a
+    site that it has not reached answers with the vote of the nets it has, without any with all classes alike. A student
+    that cannot be used is left out as a peer's net is.
+
+    Departs from the papers, where a server holds the public rows and the student.
+    """
+
+    rounds = 2
+    keeps_last = True
+
+    def __init__(
+        self,
+        nets: Nets = "fedsov",
+        local_epochs: int = 10,
+        batch_size: int = 16,
+        lr: float = 1e-3,
+        weight_decay: float = 1e-5,
+        top: int = 3,
+        student_epochs: int = 100,
+    ) -> None:
+        super().__init__(nets, local_epochs, batch_size, lr, weight_decay, top)
+        if student_epochs < 1:
+            raise ConfigError(f"student_epochs is {student_epochs}: expected at least 1.")
+        self.student_epochs = student_epochs
+
+    def check_sites(self, sites: Sequence[Site]) -> None:
+        super().check_sites(sites)
+        for site in sites:
+            if site.public is None or not len(site.public):
+                raise DataError(
+                    f"site {site.name!r} has no public rows: {self.called} teaches its student on rows without labels "
+                    f"that belong to nobody. Set some aside, e.g. public=500 (--public 500)."
+                )
+
+    def share(self, site: Site, round: int) -> Parcel:
+        said = super().share(site, round) if "own" not in site.state else Parcel()
+        if round == 0 or site.name != min([site.name, *site.state.get("peers", {})]):
+            return said
+        made = site.keep(self._student_key(site), lambda: self._student(site))
+        site.state["seconds"]["train"] += made["seconds"]
+        student = {"recipe": made["recipe"], "weights": made["weights"]}
+        return Parcel(**said, student=student, **({} if said else {"classes": list(site.classes)}))
+
+    def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
+        before = site.state.get("peers", {})
+        super().absorb(site, round, {name: each for name, each in inbox.items() if not _student_alone(each)})
+        site.state["peers"] = {**before, **site.state["peers"]}
+        for sender in sorted(inbox):
+            if "student" not in inbox[sender]:
+                continue
+            try:
+                site.state["student"] = _checked(inbox[sender], sender, site)
+                return
+            except Exception as error:  # whatever a peer may send
+                why = {full_name("student", sender): reason(error)}
+                site.state[PEERS_LEFT_OUT] = {**site.state.get(PEERS_LEFT_OUT, {}), **why}
+
+    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        if "student" in site.state:
+            return net_probabilities(built_net(site.state["student"], site, len(site.classes)), tensors(X, site.device))
+        if "own" in site.state:
+            return super().predict_proba(site, X)
+        return np.full((len(X), len(site.classes)), 1 / len(site.classes))
+
+    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+        """Where the student answers, of the vote's details only the own net's answer."""
+        found = super().details(site, X) if "own" in site.state else {}
+        return {"own": found["own"]} if "student" in site.state and found else found
+
+    def _student(self, site: Site) -> dict[str, Any]:
+        started = time.perf_counter()
+        recipe = self.recipe(site)
+        public = _public(site)
+        taught = torch.as_tensor(self.vote(site, public).probabilities, dtype=torch.float32).to(site.device)
+        seed = site.seed_for("student")
+        net = new_net(recipe, public, site.features, len(site.classes), seed=seed).to(site.device)
+        rows = (*tensors(public, site.device), taught)
+        train(net, rows, lr=self.lr, epochs=self.student_epochs, batch_size=self.batch_size, patience=None, seed=seed)
+        return {"recipe": recipe, "weights": net_weights(net), "seconds": time.perf_counter() - started}
+
+    def _student_key(self, site: Site) -> dict[str, Any]:
+        public = _public(site)
+        return {
+            "what": "student of an open vote",
+            "recipe": self.recipe(site),
+            "settings": [self.lr, self.student_epochs, self.batch_size],
+            "seed": site.seed_for("student"),
+            "public": digest(public),
+            "taught": digest(self.vote(site, public).probabilities),
+        }
+
+
+def _public(site: Site) -> Inputs:
+    assert site.public is not None, "check_sites comes first"
+    return site.public
+
+
+def _student_alone(parcel: Parcel) -> bool:
+    return "student" in parcel and "weights" not in parcel
+
+
+def _checked(parcel: Parcel, sender: str, site: Site) -> dict[str, Any]:
+    """The student in a parcel, if it can be built here and answers."""
+    student = parcel["student"]
+    if not isinstance(student, Mapping) or not {"recipe", "weights"} <= set(student) or "classes" not in parcel:
+        raise ParcelError(f"site {sender!r} sent a student without recipe, weights or classes: expected all of them.")
+    if list(parcel["classes"]) != list(site.classes):
+        raise ClassMismatch(
+            f"the student of site {sender!r} answers over {parcel['classes']}, this site over {list(site.classes)}: "
+            f"expected the same classes in the same order."
+        )
+    if (kind := find_recipe(student["recipe"]).kind) != site.kind:
+        raise ParcelError(f"site {sender!r} sent a student for {kind} rows: expected one for {site.kind} rows.")
+    kept = {"recipe": student["recipe"], "weights": student["weights"]}
+    rows = tensors(_public(site)[:TRIED], site.device)
+    if not np.isfinite(net_probabilities(built_net(kept, site, len(site.classes)), rows)).all():
+        raise BadOutputs(f"the student of site {sender!r} answers with non-finite values on public rows.")
+    return kept

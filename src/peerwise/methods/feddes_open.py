@@ -1,0 +1,102 @@
+"""FedDESOpen: FedDES over open-set nets, which tell it besides whether they know a row at all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site, derived_seed
+from peerwise.errors import ConfigError
+from peerwise.methods.base import Inbox
+from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
+from peerwise.models.fitted import tensors
+from peerwise.models.folds import fold_rows
+from peerwise.models.nets import net_probabilities
+from peerwise.parcels import Parcel
+from peerwise.trust import learner_from_tree, learner_to_tree
+from peerwise.trust.open_feddes import OpenFedDES, Signal
+
+TINY = 1e-30  # instead of the logarithm of nothing
+
+
+class FedDESOpen(OnOpenNets):
+    """share: the site's open-set net; absorb: fit `OpenFedDES` on this site's rows as all nets see them.
+
+    ``signal``: what becomes of the nets' probability of "unknown": "none", "column" or "mask", as `OpenFedDES` says;
+    ``balance`` as in `FedDES`. The own net's answers to its train rows are out of fold: ``folds`` nets more, each
+    trained like it without the rows that it answers. Validation rows are learned from like all others.
+    """
+
+    def __init__(
+        self,
+        nets: Nets = "fedsov",
+        signal: Signal = "column",
+        balance: float = 0.3,
+        folds: int = 3,
+        local_epochs: int = 10,
+        batch_size: int = 16,
+        lr: float = 1e-3,
+        weight_decay: float = 1e-5,
+    ) -> None:
+        super().__init__(nets, local_epochs, batch_size, lr, weight_decay, top=1)
+        if folds < 2:
+            raise ConfigError(f"folds is {folds}: expected at least 2.")
+        self.signal: Signal = signal
+        self.balance = balance
+        self.folds = folds
+        self._learner(0, []).check_settings()
+
+    def share(self, site: Site, round: int) -> Parcel:
+        said = super().share(site, round)
+        key = {**self._key(site), "what": "open-set folds", "folds": self.folds}
+        found = site.keep(key, lambda: self._folded(site))
+        site.state["held_out"] = found["held_out"]
+        site.state["seconds"]["train"] += found["seconds"]
+        return said
+
+    def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
+        super().absorb(site, round, inbox)
+        started = time.perf_counter()
+        train = self.open_outputs(site, site.train.X)
+        val = (_logits(self.open_outputs(site, site.val.X)), site.val.y, site.val.X) if len(site.val) else None
+        own = sorted({site.name, *site.state["peers"]}).index(site.name)
+        train[:, own] = site.state["held_out"]
+        outputs, fitting = time.perf_counter() - started, time.perf_counter()
+        learner = self._learner(site.seed_for("learner"), [own])
+        learner.fit_outputs(_logits(train), site.train.y, site.train.X, val)
+        site.state["learner"] = learner_to_tree(learner)
+        site.state["seconds"] |= {"outputs": outputs, "fit": time.perf_counter() - fitting}
+
+    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        learner = learner_from_tree(OpenFedDES, site.state["learner"])
+        found = learner.predict_proba_outputs(_logits(self.open_outputs(site, X)), X)[:, :-1]
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+        """Those of the vote over the same nets, with the trust and the fallback of FedDES."""
+        learner = learner_from_tree(OpenFedDES, site.state["learner"])
+        decision = learner.decide_outputs(_logits(self.open_outputs(site, X)), X)
+        return {**super().details(site, X), "trust": decision.trust, "fallback": decision.fallback}
+
+    def _learner(self, seed: int, own: list[int]) -> OpenFedDES:
+        return OpenFedDES(own=own, signal=self.signal, balance=self.balance, random_state=seed)
+
+    def _folded(self, site: Site) -> dict[str, Any]:
+        """What nets like the own one say of the train rows that they have not seen; all that one row leaves is
+        "unknown"."""
+        started = time.perf_counter()
+        seed = site.seed_for("open-set folds")
+        held_out = np.tile(np.eye(len(site.classes) + 1)[-1], (len(site.train), 1))
+        for fold, (fitting, rest) in enumerate(fold_rows(site.train.y, self.folds, seed, site.train.group)):
+            part = replace(site, train=site.train.take(fitting), seed=derived_seed(seed, fold))
+            net = built_net(self._trained(part), site, held_out.shape[1])
+            held_out[rest] = net_probabilities(net, tensors(site.train.X[rest], site.device))
+        return {"held_out": held_out, "seconds": time.perf_counter() - started}
+
+
+def _logits(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(outputs, TINY))

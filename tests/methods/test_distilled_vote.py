@@ -1,0 +1,152 @@
+"""One student instead of all nets: it learns the vote on public rows, and everybody answers with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from net_federations import image_sites
+
+from peerwise.checks import check_method
+from peerwise.errors import ConfigError, DataError
+from peerwise.methods.distilled_vote import DistilledVote
+from peerwise.methods.fedov import FedOV
+from peerwise.methods.fedsov import FedSOV
+from peerwise.methods.pool_models import PEERS_LEFT_OUT
+from peerwise.parcels import Parcel
+from peerwise.run.rounds import RUN, answer, begin, run_method
+
+
+def digit_sites(public=60):
+    """Three sites with a light net each, and public digits that nobody has."""
+    sites = image_sites(("cnn8", "cnn8", "cnn8"), rows=60)
+    spare = image_sites(("cnn8", "cnn8", "cnn8"), rows=60 + public)
+    rows = np.concatenate([site.train.X[60:] for site in spare])
+    return [replace(site, public=rows) for site in sites]
+
+
+def test_it_keeps_the_contract_of_a_method():
+    check_method(DistilledVote(local_epochs=1, student_epochs=1))
+
+
+@pytest.fixture(scope="module")
+def taught():
+    sites = digit_sites()
+    method = DistilledVote(local_epochs=15, batch_size=16, lr=0.003, top=2, student_epochs=30)
+    run_method(method, sites)
+    return method, sites
+
+
+def right(method, sites):
+    y = np.concatenate([site.test.y for site in sites])
+    return (np.concatenate([answer(method, site, site.test.X).argmax(axis=1) for site in sites]) == y).mean()
+
+
+def test_the_student_answers_as_the_vote_does_and_is_the_same_everywhere(taught):
+    method, sites = taught
+    vote = method.vote(sites[0], sites[0].public).probabilities
+    said = answer(method, sites[0], sites[0].public)
+    assert (vote.argmax(axis=1) == said.argmax(axis=1)).mean() > 0.9
+    assert len(np.unique(said.argmax(axis=1))) == 10
+    for site in sites[1:]:
+        assert np.array_equal(answer(method, site, sites[0].test.X), answer(method, sites[0], sites[0].test.X))
+    assert set(method.details(sites[0], sites[0].test.X)) == {"own"}
+
+
+def test_public_rows_decide_what_the_student_knows(taught):
+    """Of public rows of one class a student learns next to nothing of the others."""
+    method, sites = taught
+    one_class = sites[0].train.X[sites[0].train.y == 3]
+    poor = [replace(site, public=np.concatenate([one_class] * 6), state={}) for site in sites]
+    run_method(method, poor)
+    assert right(method, sites) > 0.5
+    assert right(method, poor) < 0.3
+
+
+def test_one_site_sends_the_student_and_all_send_a_net():
+    sites = digit_sites()
+    run_method(DistilledVote(local_epochs=1, student_epochs=1), sites)
+    sent = [site.state[RUN]["sent"] for site in sites]
+    assert sent[1] == sent[2]
+    assert 1.8 < sent[0] / sent[1] < 2.1  # a net and a student that has one output less
+
+
+def test_the_nets_are_those_of_the_method_that_they_are_named_after():
+    sites = digit_sites()
+    for name, whole in (("fedov", FedOV(local_epochs=2)), ("fedsov", FedSOV(local_epochs=2, compress="none"))):
+        method = DistilledVote(nets=name, local_epochs=2)
+        assert method.plan() == whole.plan()
+        begin(method, sites[0])
+        mine = method.share(sites[0], 0)
+        begin(whole, sites[0])
+        assert whole.share(sites[0], 0) == mine
+
+
+def test_a_site_that_the_student_has_not_reached_votes():
+    sites = digit_sites()
+    method = DistilledVote(local_epochs=1, student_epochs=1)
+    for site in sites:
+        begin(method, site)
+    nobody = answer(method, sites[0], sites[0].test.X)
+    assert np.allclose(nobody, 0.1)
+    inbox = {site.name: method.share(site, 0) for site in sites}
+    method.absorb(sites[0], 0, inbox)
+    vote = method.vote(sites[0], sites[0].test.X)
+    assert np.array_equal(answer(method, sites[0], sites[0].test.X), vote.probabilities)
+    assert "trust" in method.details(sites[0], sites[0].test.X)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"student": 3}, "without recipe, weights or classes"),
+        ({"student": {"recipe": "mlp", "weights": {}}}, "for table rows"),
+        ({"student": {"recipe": "cnn8", "weights": {}}}, "missing or too many"),
+        ({"classes": ["a"]}, "the same classes"),
+    ],
+)
+def test_a_bad_student_is_left_out_and_the_vote_answers(change, said):
+    sites = digit_sites()
+    method = DistilledVote(local_epochs=1, student_epochs=1)
+    for site in sites:
+        begin(method, site)
+    nets = {site.name: method.share(site, 0) for site in sites}
+    for site in sites:
+        method.absorb(site, 0, nets)
+    good = method.share(sites[0], 1)
+    assert set(good) == {"student", "classes"}
+    assert not method.share(sites[1], 1)
+    method.absorb(sites[1], 1, {"site-0": Parcel(**{**good, **change})})
+    assert said in sites[1].state[PEERS_LEFT_OUT]["student@site-0"]
+    vote = method.vote(sites[1], sites[1].test.X).probabilities
+    assert np.array_equal(answer(method, sites[1], sites[1].test.X), vote)
+    method.absorb(sites[1], 1, {"site-0": good})
+    assert not np.array_equal(answer(method, sites[1], sites[1].test.X), vote)
+
+
+def test_weights_that_are_no_numbers_make_no_student():
+    sites = digit_sites()
+    method = DistilledVote(local_epochs=1, student_epochs=1)
+    for site in sites:
+        begin(method, site)
+    nets = {site.name: method.share(site, 0) for site in sites}
+    for site in sites:
+        method.absorb(site, 0, nets)
+    good = method.share(sites[0], 1)
+    broken = {name: np.full_like(value, np.nan) for name, value in good["student"]["weights"].items()}
+    sent = Parcel(classes=good["classes"], student={"recipe": "cnn8", "weights": broken})
+    method.absorb(sites[1], 1, {"site-0": sent})
+    assert "non-finite" in sites[1].state[PEERS_LEFT_OUT]["student@site-0"]
+
+
+def test_without_public_rows_it_says_what_to_do():
+    with pytest.raises(DataError, match=r"has no public rows: DistilledVote .*--public 500"):
+        run_method(DistilledVote(), image_sites())
+
+
+def test_settings_that_cannot_work_are_refused():
+    with pytest.raises(ConfigError, match="student_epochs is 0: expected at least 1"):
+        DistilledVote(student_epochs=0)
+    with pytest.raises(ConfigError, match="unknown open-set net 'fedavg'"):
+        DistilledVote(nets="fedavg")  # type: ignore[arg-type]

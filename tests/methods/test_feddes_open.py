@@ -1,0 +1,125 @@
+"""FedDES over open-set nets: learned at home, with the peers' word on whether they know a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from net_federations import image_sites
+
+from peerwise.checks import check_method
+from peerwise.errors import ConfigError
+from peerwise.methods.feddes_open import FedDESOpen
+from peerwise.methods.fedsov import FedSOV
+from peerwise.run.rounds import RUN, answer, begin, run_method
+
+LIGHT = {"local_epochs": 15, "batch_size": 16, "lr": 0.003, "folds": 2}
+
+
+def split_digits():
+    """Digits up to 4 at one site, from 5 at the next, some of all at the third."""
+    sites = image_sites(("cnn8", "cnn8", "cnn8"), rows=90)
+    low, high = sites[0].train.y < 5, sites[1].train.y >= 5
+    sites[0] = replace(sites[0], train=sites[0].train.take(low))
+    sites[1] = replace(sites[1], train=sites[1].train.take(high))
+    sites[2] = replace(sites[2], train=sites[2].train.take(slice(30)))
+    return sites
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    sites = split_digits()
+    found = {}
+    for signal in ("none", "column", "mask"):
+        method = FedDESOpen(signal=signal, **LIGHT)
+        run_method(method, sites)
+        found[signal] = method, [replace(site, state=site.state) for site in sites]
+    return found
+
+
+def test_it_keeps_the_contract_of_a_method():
+    check_method(FedDESOpen(local_epochs=1, folds=2))
+
+
+@pytest.mark.parametrize("signal", ["none", "column", "mask"])
+def test_a_site_answers_better_than_its_own_net(fitted, signal):
+    method, sites = fitted[signal]
+    poor = sites[2]
+    every = [site.test for site in sites[:2]]
+    X, y = np.concatenate([rows.X for rows in every]), np.concatenate([rows.y for rows in every])
+    own = method.details(poor, X)["own"].argmax(axis=1)
+    assert (answer(method, poor, X).argmax(axis=1) == y).mean() > (own == y).mean()
+
+
+def test_who_says_unknown_is_not_consulted(fitted):
+    method, sites = fitted["mask"]
+    details = method.details(sites[2], sites[0].test.X)
+    lost = method.open_outputs(sites[2], sites[0].test.X).argmax(axis=2) == 10
+    some = ~lost.all(axis=1)
+    assert (lost & some[:, None]).any()
+    assert (details["trust"][lost & some[:, None]] == 0).all()
+    assert np.allclose(details["trust"].sum(axis=1), 1)
+
+
+def test_without_the_signal_some_of_those_are(fitted):
+    method, sites = fitted["none"]
+    details = method.details(sites[2], sites[0].test.X)
+    assert (details["trust"][details["unknown"] > 0.5] > 0).any()
+
+
+def test_the_answer_is_the_mixture_that_the_trust_says(fitted):
+    for method, sites in fitted.values():
+        details = method.details(sites[2], sites[2].test.X)
+        said = np.eye(10)[details["says"]]
+        mixed = np.einsum("nm,nmc->nc", details["trust"], said)
+        rest = 1 / (len(sites[2].train) + len(sites[2].val) + 1)
+        assert np.allclose(answer(method, sites[2], sites[2].test.X), (1 - rest) * mixed + rest / 10, atol=1e-6)
+
+
+def test_the_own_net_is_judged_on_rows_that_it_has_not_seen(fitted):
+    """Trained to the end, a net knows its own rows; what is learned from are the answers of others like it."""
+    method, sites = fitted["none"]
+    for site in sites:
+        seen = method.open_outputs(site, site.train.X)[:, int(site.name[-1])]
+        held_out = site.state["held_out"]
+        assert held_out.shape == seen.shape
+        codes = np.arange(len(site.train))
+        assert held_out[codes, site.train.y].mean() < seen[codes, site.train.y].mean()
+
+
+def test_it_sends_what_the_vote_sends():
+    sites = split_digits()
+    mine, whole = FedDESOpen(local_epochs=1, folds=2), FedSOV(local_epochs=1, compress="none")
+    sent = []
+    for method in (mine, whole):
+        run_method(method, sites)
+        sent.append([site.state[RUN]["sent"] for site in sites])
+    assert sent[0] == sent[1]
+
+
+def test_canary_labels_of_the_test_rows_change_nothing():
+    sites = split_digits()
+    turned = [replace(site, test=replace(site.test, y=(site.test.y + 1) % 10)) for site in split_digits()]
+    method = FedDESOpen(local_epochs=1, folds=2)
+    for federation in (sites, turned):
+        run_method(method, federation)
+    for one, other in zip(sites, turned, strict=True):
+        assert np.array_equal(answer(method, one, one.test.X), answer(method, other, other.test.X))
+
+
+def test_settings_that_cannot_work_are_refused():
+    with pytest.raises(ConfigError, match="folds is 1: expected at least 2"):
+        FedDESOpen(folds=1)
+    with pytest.raises(ConfigError, match="signal='some'"):
+        FedDESOpen(signal="some")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="balance=2"):
+        FedDESOpen(balance=2)
+
+
+def test_it_begins_at_every_site_alike():
+    one, two, _ = split_digits()
+    method = FedDESOpen(local_epochs=1)
+    begin(method, one)
+    begin(method, two)
+    assert one.state["first"] == two.state["first"]
