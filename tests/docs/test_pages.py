@@ -39,6 +39,12 @@ def test_the_page_on_rounds_runs(capsys: Any, tmp_path: Path, monkeypatch: Any) 
     assert "fedmosaic:surer" in capsys.readouterr().out
 
 
+def test_the_page_for_those_who_come_from_deslib_runs(capsys: Any) -> None:
+    (block,) = python_blocks("docs/dynamic-selection.md")
+    exec(compile(block, "docs/dynamic-selection.md", "exec"), {})
+    assert "models have a say" in capsys.readouterr().out
+
+
 def test_tutorial_method_is_about_forty_lines() -> None:
     first = python_blocks("docs/your-method.md")[0]
     code = [line for line in first.splitlines() if line.strip()]
@@ -49,7 +55,10 @@ def test_readme_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/your-method.md", "docs/rounds.md", "CHANGELOG.md"])
+PAGES = ["README.md", "CHANGELOG.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text()):
         if not target.startswith("http"):
