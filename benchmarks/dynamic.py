@@ -83,7 +83,8 @@ class Straightforward:
     def fit(self, logits: Array, y: Array, inputs: Array) -> Straightforward:
         self.y, self.classes = y, logits.shape[2]
         self.scores = softmax(logits)
-        self.correct = logits.argmax(axis=2) == y[:, None]
+        self.says = logits.argmax(axis=2)
+        self.correct = self.says == y[:, None]
         self.scaler = StandardScaler().fit(inputs)
         metric = {"metric": "manhattan"} if self.space == "decision" else {}
         points = self._points(self.scores, inputs)
@@ -121,7 +122,7 @@ class Straightforward:
         return _only_best(self.correct[near].mean(axis=1))
 
     def LCA(self, near: Array, says: Array, scores: Array) -> Array:
-        alike = self.y[near][:, :, None] == says[:, None]
+        alike = self.says[near] == says[:, None]
         return _only_best((alike & self.correct[near]).sum(axis=1) / np.maximum(alike.sum(axis=1), 1))
 
     def DESKNN(self, near: Array, says: Array, scores: Array) -> Array:

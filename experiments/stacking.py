@@ -1,15 +1,17 @@
 """Personalised stacking on Adult, Covertype and credit default, with the paper's protocol or ours.
 
-python experiments/stacking.py --protocol paper --seeds 0,1,2 --out runs/stacking
-python experiments/stacking.py --protocol ours --seeds 0,1,2 --out runs/stacking
+python experiments/stacking.py --protocol paper --seeds 0,1,2 --out runs/stacking_three_seeds
+python experiments/stacking.py --protocol ours --seeds 0,1,2 --out runs/stacking_three_seeds
 
-One file for each federation is left in the folder; running again makes those that are not there.
+One file for each federation, number of rows and of repeats is left in the folder; running again makes those that are
+not there. Tables and figures are made of all that a folder holds: give each study a folder of its own.
 
 paper: a public model has all rows of its site, also those that others test on where sites have the same rows; each site
     splits its rows anew ``--repeats`` times.
 ours: one split, and no test row is in any model. Sites with the same rows split them alike, and their public models
     have train rows only: otherwise peers' models would have learned the rows that the meta-model judges them by. Adds
-    "cv", whose meta-model learns from out-of-fold answers of the private model.
+    "cv": a private model of the train and the meta rows, and a meta-model of its out-of-fold answers to all of them.
+    The package's variant of that name has another rule: its private model learns from train rows only.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
-from stacking_data import DATASETS, SCENARIOS, Federation, Member, federation, settings_of
+from stacking_data import DATASETS, ROWS, SCENARIOS, Federation, Member, federation, settings_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -148,6 +150,19 @@ def jaccard(first: Member, second: Member) -> float:
     return len(np.intersect1d(first.columns, second.columns)) / len(np.union1d(first.columns, second.columns))
 
 
+def about_run(
+    protocol: str, dataset: str, scenario: str, setting: str, seed: int, rows: int | None, repeats: int
+) -> dict[str, Any]:
+    """All that decides a federation's numbers, as columns of its lines."""
+    about = {"protocol": protocol, "dataset": dataset, "scenario": scenario, "setting": setting, "seed": seed}
+    return {**about, "most_rows": rows or ROWS[scenario], "repeats": repeats}
+
+
+def stem_of(about: dict[str, Any]) -> str:
+    *first, rows, repeats = about.values()
+    return "-".join([*map(str, first), f"{rows}rows", f"{repeats}x"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", choices=("ours", "paper"), default="ours")
@@ -164,13 +179,14 @@ def main() -> None:
         for (label, setting), name in product(settings_of(scenario), wanted.datasets.split(",")):
             if wanted.settings and label not in wanted.settings.split(","):
                 continue
-            about = {"protocol": wanted.protocol, "dataset": name, "scenario": scenario, "setting": label, "seed": seed}
-            stem = "-".join(map(str, about.values()))
+            repeats = 1 if wanted.protocol == "ours" else wanted.repeats
+            about = about_run(wanted.protocol, name, scenario, label, seed, wanted.rows, repeats)
+            stem = stem_of(about)
             if (wanted.out / f"{stem}-sites.csv").exists():
                 continue
             started = time.perf_counter()
             fed = federation(name, scenario, setting, seed, wanted.rows)
-            sites, edges = run(fed, wanted.protocol, seed, wanted.repeats)
+            sites, edges = run(fed, wanted.protocol, seed, repeats)
             for table, what in ((edges, "edges"), (sites, "sites")):  # the one looked for last, so it is never alone
                 table.assign(**about).to_csv(wanted.out / f"{stem}-{what}.csv", index=False, float_format="%.6g")
             gain = (sites["held_out"] - sites["own_80"]).mean()

@@ -25,13 +25,15 @@ from peerwise.evaluate.contribution import graph_from_scores, in_strength
 KEYS = ["protocol", "dataset", "scenario", "setting", "noise", "seed"]
 COLOURS = {"adult": "tab:blue", "covertype": "tab:green", "credit_default": "tab:orange"}
 STYLES = {"held_out": "-", "pooled": ":", "cv": "--"}
-WORDS = {"held_out": "held-out", "pooled": "pooled", "cv": "out of fold"}
+WORDS = {"held_out": "held-out", "pooled": "pooled", "cv": "private 80 % out of fold"}
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Sites with their importance (held-out) and self-importances, and edges with both ends' label balance."""
     sites = pd.concat([pd.read_csv(path) for path in sorted(folder.glob("*-sites.csv"))], ignore_index=True)
     edges = pd.concat([pd.read_csv(path) for path in sorted(folder.glob("*-edges.csv"))], ignore_index=True)
+    if sites.duplicated([*KEYS, "site"]).any():
+        sys.exit(f"{folder} holds a federation with several numbers of rows or repeats: give each a folder of its own.")
     sites["setting"], edges["setting"] = sites["setting"].astype(str), edges["setting"].astype(str)
     own = edges[edges["site"] == edges["peer"]].pivot_table(index=[*KEYS, "site"], columns="variant", values="weight")
     sites = sites.merge(own.add_prefix("self_").reset_index(), on=[*KEYS, "site"])

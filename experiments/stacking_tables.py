@@ -27,8 +27,8 @@ PUBLISHED = {
 
 
 def tables(sites: pd.DataFrame) -> str:
-    """In points of balanced accuracy: means over sites and seeds, ± the spread of the mean over seeds; in brackets how
-    many sites lose."""
+    """In points of balanced accuracy: means over sites and seeds, ± half the range of that mean over two seeds; in
+    brackets how many sites lose."""
     sites = sites.assign(line=sites["scenario"].map(SCENARIOS) + " " + sites["setting"])
     parts = []
     for place, name in enumerate(NAMES):
@@ -67,7 +67,7 @@ def _ours(sites: pd.DataFrame, place: int) -> list[dict[str, str]]:
             "private 80 %": f"{100 * _mean(part, 'own_80'):.1f}",
             "held-out over 60 %": _gain(part, "held_out", "own_60"),
             "held-out over 80 %": _gain(part, "held_out", "own_80"),
-            "out of fold over 80 %": _gain(part, "cv", "own_80"),
+            "private 80 % out of fold, over 80 %": _gain(part, "cv", "own_80"),
             "pooled over 80 %": _gain(part, "pooled", "own_80"),
         }
         for line, part in _in_order(sites)

@@ -24,7 +24,8 @@ from peerwise import (
 )
 from peerwise.checks import check_method, check_trust_learner
 from peerwise.checks.method import awkward_sites
-from peerwise.trust import FedDESPaper
+from peerwise.methods.registry import describe, method_names
+from peerwise.trust import DESKNN, KNORAE, LCA, METADES, FedDESPaper, FedPAE
 
 SMALL = {"epochs": 3, "hidden": 8, "random_state": 0}
 LEARNERS = [
@@ -57,11 +58,28 @@ METHODS = [
     OneShot(FedDESPaper(**SMALL, heads=2), folds=2),
     OneShot(BestSingle(), folds=2),
 ]
+CHOOSING = [
+    KNORAE(k=3),
+    LCA(),
+    DESKNN(),
+    METADES(),
+    FedPAE(population=4, generations=2, random_state=0),
+]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 def test_our_methods_pass_the_kit(method: Method) -> None:
     check_method(method)
+
+
+@pytest.mark.parametrize("learner", CHOOSING, ids=lambda learner: type(learner).__name__)
+def test_methods_that_choose_among_models_pass_the_kit(learner: Any) -> None:
+    check_method(OneShot(learner, folds=2), lambda: awkward_sites(("logistic",)))
+
+
+def test_every_method_says_first_what_it_is() -> None:
+    assert [name for name in method_names() if describe(name).startswith(("share:", "absorb:"))] == []
+    assert describe("feddes_open").startswith("FedDES over open-set nets")
 
 
 class Forgetful(Local):

@@ -57,3 +57,12 @@ def test_a_split_has_no_row_twice_and_keeps_the_classes(study: Any) -> None:
     assert [len(train), len(meta), len(test)] == [60, 20, 20]
     assert len(np.unique(np.concatenate([train, meta, test]))) == 100
     assert [int(y[part].sum()) for part in (train, meta, test)] == [12, 4, 4]
+
+
+def test_what_was_made_of_fewer_rows_or_repeats_is_not_taken_for_more(study: Any) -> None:
+    made = [
+        study.stem_of(study.about_run("paper", "adult", "quantity", "0.25", 0, rows, repeats))
+        for rows, repeats in ((None, 1), (None, 5), (500, 1), (500, 5))
+    ]
+    assert len(set(made)) == 4
+    assert made[0] == "paper-adult-quantity-0.25-0-12000rows-1x"

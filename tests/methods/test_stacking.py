@@ -16,13 +16,14 @@ from small_federations import awkward, hospitals, sequence_sites, table_site
 from peerwise.checks import check_method
 from peerwise.checks.method import awkward_sites
 from peerwise.data import Feature, Rows, Site
+from peerwise.errors import ConfigError
 from peerwise.methods import Local
 from peerwise.methods.own_models import own_models
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.methods.stacking import FELL_BACK, Stacking
 from peerwise.models import OnnxModel, find_recipe
 from peerwise.parcels import Keep, Parcel, pack, unpack
-from peerwise.run import run_method
+from peerwise.run import Experiment, run_method
 from peerwise.run.folder import RunFolder
 from peerwise.run.method_run import MethodRun
 from peerwise.run.rounds import answer
@@ -69,10 +70,12 @@ class Caught:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[tuple[NDArray[np.float32], NDArray[np.int64]]] = []
+        self.groups: list[Any] = []
         fit = Learner.fit_outputs
 
         def noted(learner: Learner, outputs: Any, y: Any, **more: Any) -> Any:
             self.given.append((outputs, y))
+            self.groups.append(more["group"])
             return fit(learner, outputs, y, **more)
 
         monkeypatch.setattr(Learner, "fit_outputs", noted)
@@ -108,6 +111,32 @@ def test_cv_learns_from_all_rows_with_the_train_rows_out_of_fold(monkeypatch: An
     in_sample = OnnxModel(own.files["logistic"]).predict_logits(a.train.X)
     assert not np.allclose(logits[: len(a.train), 0], in_sample, atol=1e-3)
     assert np.allclose(logits[len(a.train) :, 0], OnnxModel(own.files["logistic"]).predict_logits(a.val.X), atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["cv", "held_out", "pooled"])
+def test_the_patients_of_the_rows_come_with_them(monkeypatch: Any, variant: Any) -> None:
+    caught = Caught(monkeypatch)
+    a, b = sites_of("a", "b")
+    a.train, a.val = (
+        replace(part, group=start + np.arange(len(part)) // 3) for start, part in ((0, a.train), (99, a.val))
+    )
+    method = stacking(variant=variant)
+    method.absorb(a, 0, told(a, method, b))
+    groups = [*a.train.group, *a.val.group]  # type: ignore[misc]
+    assert caught.groups[0].tolist() == (list(a.val.group) if variant == "held_out" else groups)  # type: ignore[arg-type]
+    method.absorb(b, 0, told(b, method, a))
+    assert caught.groups[1] is None
+
+
+def test_an_estimator_in_an_experiment_is_refused_before_anything_is_loaded_and_told_where_it_goes() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Experiment(dataset="digits", methods=("stacking",), method={"stacking": {"meta": TREE}})
+    words = str(caught.value)
+    assert words.startswith("method.stacking.meta is DecisionTreeClassifier(max_depth=3): expected 'forest' or ")
+    assert "'forest' or 'logistic' or 'boosting', as settings are kept as text" in words
+    assert "trust learner" in words
+    assert "run_method" in words
+    Experiment(dataset="digits", methods=("stacking",), method={"stacking": {"meta": "logistic"}})
 
 
 def test_pooled_learns_from_the_very_rows_of_its_private_model(monkeypatch: Any) -> None:
@@ -177,7 +206,7 @@ def test_the_first_round_sends_models_and_features_and_the_second_scores() -> No
     first = method.share(site, 0)
     assert set(first) == {"models", "classes", "features", "defaults"}
     assert first["features"] == [[f"f{place}", []] for place in range(4)]
-    assert first["defaults"]["f2"] == pytest.approx(float(np.median(np.asarray(site.train.X)[:, 2])))
+    assert first["defaults"][2] == pytest.approx(float(np.median(np.asarray(site.train.X)[:, 2])))
     method.absorb(site, 0, {"a": first, "b": method.share(peer, 0)})
     second = method.share(site, 1)
     assert set(second) == {"contribution"}
@@ -283,7 +312,7 @@ def test_images_and_sequences_are_stacked_as_they_are() -> None:
     method = stacking(epochs=1)
     parcel = method.share(sites[0], 0)
     assert parcel["features"] == []
-    assert parcel["defaults"] == {}
+    assert parcel["defaults"] == []
     run_method(method, sites)
     assert method.details(sites[0], sites[0].test.X)["models"] == ["cnn1d@left", "cnn1d@right"]
 

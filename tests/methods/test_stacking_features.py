@@ -21,7 +21,7 @@ COLOUR = Feature("colour", ("red", "green", "blue"))
 
 def schema(*features: Feature, **defaults: float | None) -> dict[str, Any]:
     names = [[feature.name, list(feature.categories)] for feature in features]
-    return {"features": names, "defaults": {feature.name: defaults.get(feature.name) for feature in features}}
+    return {"features": names, "defaults": [defaults.get(feature.name) for feature in features]}
 
 
 def fed(theirs: dict[str, Any], mine: tuple[Feature, ...], rows: list[list[float]]) -> list[list[float]]:
@@ -111,7 +111,7 @@ def test_what_is_sent_survives_the_journey() -> None:
     site = site_of([[1, 2], [5, 0]], AGE, COLOUR)
     sent = Parcel(**schema_of(site, defaults_of(site, 0.0, np.random.default_rng(0))))
     again = read_schema(unpack(*pack(dict(sent))), "a")
-    assert again == {"features": [["age", []], ["colour", ["red", "green", "blue"]]], "defaults": sent["defaults"]}
+    assert again == {"features": [["age", []], ["colour", ["red", "green", "blue"]]], "defaults": [3.0, 0.0]}
     assert columns_at(site) == (AGE, COLOUR)
 
 
@@ -119,11 +119,12 @@ def test_what_is_sent_survives_the_journey() -> None:
     ("broken", "words"),
     [
         ({}, "no features that can be read"),
-        ({"features": 5, "defaults": {}}, "no features that can be read"),
-        ({"features": [["age", []]], "defaults": {}}, "KeyError: 'age'"),
-        ({"features": [["age", []]], "defaults": {"age": "old"}}, "expected names with categories"),
-        ({"features": [["age", []], ["age", []]], "defaults": {"age": 1}}, "expected every name once"),
-        ({"features": [["age", []]], "defaults": {"age": NAN}}, "default nan of 'age': expected a number"),
+        ({"features": 5, "defaults": []}, "no features that can be read"),
+        ({"features": [["age", []]], "defaults": []}, "a list of as many defaults"),
+        ({"features": [["age", []]], "defaults": ["old"]}, "default old of 'age': expected a number"),
+        ({"features": [["age", []], ["age", []]], "defaults": [1, 1]}, "expected every name once"),
+        ({"features": [["age", []]], "defaults": [NAN]}, "default nan of 'age': expected a number"),
+        ({"features": [["age", "ab"]], "defaults": [1]}, "expected a name with a list of categories"),
     ],
 )
 def test_features_that_cannot_be_read_are_refused(broken: dict[str, Any], words: str) -> None:

@@ -51,10 +51,20 @@ def test_the_noise_is_discrete_laplace_as_scipy_has_it(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_one_row_more_changes_the_chance_of_any_release_by_at_most_e_to_the_epsilon(epsilon: float) -> None:
-    known = stats.dlaplace(epsilon)
-    seen = np.arange(-60, 61)
-    ratio = known.logpmf(seen - 1) - known.logpmf(seen)  # a count of 1 against a count of 0, whatever is released
-    assert np.abs(ratio).max() == pytest.approx(epsilon)
+    """Histograms of what is released for a count of 4 and for one of 5: no value is likelier by more than e^epsilon,
+    but for the chance of counting, and the values below and above are so by just that."""
+    draws = 400_000
+    four, five = (count + forest.discrete_laplace(epsilon, (draws,), np.random.default_rng(count)) for count in (4, 5))
+    tails = []
+    for value in range(-20, 30):
+        seen = [int((released == value).sum()) for released in (four, five)]
+        if min(seen) >= 400:
+            slack = 5 * np.sqrt(1 / seen[0] + 1 / seen[1])
+            ratio = float(np.log(seen[1] / seen[0]))
+            assert abs(ratio) <= epsilon + slack
+            tails.append((ratio - (epsilon if value >= 5 else -epsilon)) / slack)
+    assert len(tails) >= 4
+    assert np.abs(tails).max() < 1
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
@@ -85,16 +95,29 @@ def tree_attributes(data: bytes) -> dict[str, Any]:
     return {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
 
 
-def test_a_row_is_counted_in_one_leaf_of_one_tree() -> None:
+def test_one_row_more_changes_one_count_of_one_leaf_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases with and without the last row, from which the noise was taken, so that counts can be seen."""
+    monkeypatch.setattr(forest, "discrete_laplace", lambda epsilon, shape, rng: np.zeros(shape, np.int64))
+    rows = people(112)
+    without, alone = leaf_values(made(rows.take(slice(0, 100)))), 0
+    for row in range(100, 112):
+        whole = leaf_values(made(rows.take(slice(0, row + 1))))
+        (leaf,) = np.flatnonzero(np.abs(whole - without).max(axis=1) > 1e-6)
+        assert whole[leaf, rows.y[row]] > without[leaf, rows.y[row]]
+        if without[leaf, 0] == pytest.approx(0.5):  # nobody was there: (1 + 0.5) / (1 + 1) of its class
+            assert whole[leaf, rows.y[row]] == pytest.approx(0.75)
+            alone += 1
+        without = whole
+    assert alone > 3
+
+
+def test_every_row_has_a_leaf_in_every_tree() -> None:
     rows = people(300)
     trees = [forest.draw_tree(FEATURES, RANGES, np.random.default_rng(number)) for number in range(4)]
     for tree in trees:
         leaves = tree.leaves(np.asarray(rows.X))
         assert leaves.min() >= 0
         assert leaves.max() < 2**forest.DEPTH
-    home = np.random.default_rng(1).integers(forest.TREES, size=len(rows))
-    less = np.random.default_rng(1).integers(forest.TREES, size=len(rows) - 1)
-    assert (home[:-1] == less).all(), "one row less leaves all others in their trees"
 
 
 def test_no_row_shapes_a_tree() -> None:
@@ -148,7 +171,7 @@ def test_nothing_but_the_forest_tells_of_the_rows() -> None:
     method = Stacking(privacy="dp", ranges=DECLARED, meta="logistic", folds=2)
     parcel = method.share(site, 0)
     assert set(parcel["models"]) == {"private_forest"}
-    assert parcel["defaults"] == dict.fromkeys(DECLARED)
+    assert parcel["defaults"] == [None] * 4
     other = replace(site, train=Rows(np.asarray(site.train.X) * 2 + 1, site.train.y), state={})
     again = method.share(other, 0)
     assert {key: again[key] for key in again if key != "models"} == {
@@ -165,6 +188,8 @@ def test_the_guarantee_is_told_and_there_is_none_without_noise() -> None:
     assert told is not None
     assert (told["epsilon"], told["delta"]) == (0.5, 0.0)
     assert {"unit", "rounds", "mechanism", "accountant"} <= set(told)
+    assert "one row added or removed; several rows of one person multiply epsilon" in told["unit"]
+    assert "up to the precision of the sampler" in told["accountant"]
     assert Stacking().privacy(site) is None
     assert Stacking(privacy="leaf").privacy(site) is None
 
@@ -210,6 +235,14 @@ def test_every_leaf_rests_on_as_many_rows_as_were_asked_for() -> None:
         assert tree.tree_.n_node_samples[leaves].min() >= 12
 
 
+def test_a_row_that_was_drawn_twice_does_not_fill_a_leaf() -> None:
+    """With 27 rows and leaves of 25 no tree can part them: every answer rests on all 27."""
+    site = table_site("a", [0, 1, 2] * 9, [0, 1, 2] * 2, [0, 1, 2])
+    model: Any = leaf_forest(site.train, site, 25, seed=0)
+    leaves = [tree.tree_.n_node_samples[tree.tree_.children_left == -1] for tree in model._model.estimators_]
+    assert {int(count) for each in leaves for count in each} == {27}
+
+
 def test_a_site_with_fewer_rows_than_a_leaf_shows_no_model() -> None:
     sites = private_sites("a", "b")
     sites[1].train = sites[1].train.take(slice(0, 9))
@@ -225,7 +258,20 @@ def test_settings_that_cannot_work_are_refused() -> None:
     for wrong, words in (
         ({"epsilon": 0.0}, "epsilon is 0.0: expected a finite number, at least 1e-06"),
         ({"epsilon": math.inf}, "epsilon is inf"),
+        ({"epsilon": 30.5}, "epsilon is 30.5: expected a finite number, at least 1e-06 and at most 30"),
+        ({"epsilon": "1"}, "epsilon is '1'"),
+        ({"epsilon": True}, "epsilon is True"),
         ({"min_leaf": 0}, "min_leaf is 0"),
+        ({"min_leaf": 2.5}, "min_leaf is 2.5: expected a whole number, at least 1"),
+        ({"min_leaf": "3"}, "min_leaf is '3'"),
+        ({"noise": True}, "noise is True: expected a finite number, at least 0"),
+        ({"folds": 1}, "folds is 1: expected a whole number, at least 2"),
+        ({"folds": "5"}, "folds is '5'"),
+        ({"ranges": [1]}, r"ranges is \[1\]: expected \[lowest, highest\] by feature"),
+        ({"ranges": {"f0": 5}}, r"ranges\['f0'\] is 5: expected \[lowest, highest\]"),
+        ({"ranges": {"f0": ["a", "b"]}}, r"ranges\['f0'\] is \['a', 'b'\]"),
+        ({"ranges": {"f0": None}}, r"ranges\['f0'\] is None"),
+        ({"ranges": {"f0": [0, 10**400]}}, r"ranges\['f0'\] is \[0, 1000"),
         ({"noise": -1.0}, "noise is -1.0"),
         ({"privacy": "dq"}, "unknown privacy 'dq'. Choices: dp, leaf, none"),
         ({"variant": "pool"}, "unknown variant 'pool': did you mean 'pooled'"),

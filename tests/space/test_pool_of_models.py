@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -12,16 +13,20 @@ from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
     RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from peerwise import Pool, wrap
-from peerwise.errors import BadOutputs, ClassMismatch, ModelError, PoolError
+from peerwise.errors import BadOutputs, ClassMismatch, DataError, ModelError, PoolError
 
 X, CODES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 Y = NAMES[CODES]
+FRAME = pd.DataFrame(X, columns=["sepal length", "sepal width", "petal length", "petal width"])
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +161,71 @@ def test_a_fitted_ensemble_is_a_pool_of_its_estimators(ensemble, labels):
     assert len(pool) == 4
     assert pool.classes.tolist() == labels.tolist()
     np.testing.assert_allclose(pool.outputs(X).mean(axis=1), fitted.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("labels", [np.array([3, 5, 9]), np.array(["a", "b", "c"])], ids=["numbers", "names"])
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        VotingClassifier(
+            [("bayes", GaussianNB()), ("gone", "drop"), ("tree", DecisionTreeClassifier())], voting="soft"
+        ),
+        StackingClassifier([("bayes", GaussianNB()), ("tree", DecisionTreeClassifier())]),
+    ],
+    ids=["voting", "stacking"],
+)
+@pytest.mark.filterwarnings("error")
+def test_voting_and_stacking_are_pools_of_their_models(ensemble, labels):
+    for rows in (X, FRAME):
+        fitted = clone(ensemble).fit(rows, labels[CODES])
+        pool = Pool(fitted)
+        assert pool.names == ["bayes", "tree"]
+        assert pool.classes.tolist() == labels.tolist()
+        np.testing.assert_allclose(pool.outputs(rows)[:, 0], GaussianNB().fit(X, CODES).predict_proba(X), atol=1e-6)
+        if isinstance(fitted, VotingClassifier):
+            np.testing.assert_allclose(pool.outputs(rows).mean(axis=1), fitted.predict_proba(rows), atol=1e-6)
+
+
+def test_models_that_were_fitted_before_stacking_keep_their_labels():
+    ready = [("bayes", GaussianNB().fit(X, Y)), ("tree", DecisionTreeClassifier().fit(X, Y))]
+    pool = Pool(StackingClassifier(ready, cv="prefit").fit(X, Y))
+    assert [member.classes for member in pool] == [tuple(NAMES)] * 2
+
+
+def test_one_model_is_told_to_go_into_a_list():
+    with pytest.raises(PoolError, match=r"got GaussianNB. If it is a model, put it into a list: Pool\(\[model\]\)"):
+        Pool(GaussianNB().fit(X, Y))
+    with pytest.raises(PoolError, match="VotingClassifier holds no fitted classifiers"):
+        Pool(VotingClassifier([("bayes", GaussianNB())]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        BaggingClassifier(n_estimators=3, random_state=0),
+        BaggingClassifier(n_estimators=3, max_features=2, random_state=0),
+        RandomForestClassifier(3, random_state=0),
+        ExtraTreesClassifier(3, random_state=0),
+        AdaBoostClassifier(n_estimators=3),
+    ],
+    ids=["bagging", "bagging over columns", "forest", "extra trees", "boosting"],
+)
+def test_an_ensemble_fitted_on_a_frame_is_asked_without_a_warning(ensemble):
+    pool = Pool(clone(ensemble).fit(FRAME, Y))
+    np.testing.assert_array_equal(pool.outputs(FRAME), pool.outputs(X))
+    np.testing.assert_array_equal(pool.outputs(FRAME[FRAME.columns[::-1]]), pool.outputs(X))  # by name
+    with pytest.raises(DataError, match="X lacks the column 'sepal length'"):
+        pool.outputs(FRAME.rename(columns=str.upper))
+
+
+def test_a_model_that_cannot_answer_is_named():
+    pool = Pool({"narrow": GaussianNB().fit(X[:, :2], Y)})
+    with pytest.raises(
+        ModelError, match=r"'narrow' cannot answer these rows \(ValueError: X has 4 features.*leave the model"
+    ):
+        pool.outputs(X)
+    assert pool.outputs(X[:0]).shape == (0, 1, 3)
 
 
 def test_the_estimators_of_boosting_answer_with_its_labels():

@@ -48,7 +48,8 @@ class Reference:
         self.name, self.y, self.k, self.Kp, self.Hc = name, y, k, Kp, Hc
         self.space = "decision" if name == "KNOP" else space
         self.scores = softmax(logits).astype(float)
-        self.right = logits.argmax(axis=2) == y[:, None]
+        self.says = logits.argmax(axis=2)
+        self.right = self.says == y[:, None]
         self.models, self.classes = logits.shape[1:]
         self.order = [*own, *(m for m in range(self.models) if m not in own)]
         self.features = InputFeatures.fit(X)
@@ -111,7 +112,7 @@ class Reference:
         return [m == best and score[m] > 0 for m in range(self.models)]
 
     def _class_accuracy(self, near, m, answer):
-        alike = [row for row in near if self.y[row] == answer]
+        alike = [row for row in near if self.says[row, m] == answer]
         return sum(self.right[row, m] for row in alike) / len(alike) if alike else 0
 
     def _diverse(self, near, hits):

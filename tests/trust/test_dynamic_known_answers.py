@@ -63,11 +63,23 @@ LOCAL = [[1, 0], [0, 0], [1, 1], [1, 1], [1, 0]]
 LABELS = [0, 0, 1, 1, 1]
 
 
-def test_ola_takes_the_model_that_is_right_most_often_and_lca_among_the_class_that_it_says():
-    # A: 4 of 5, but 1 of the 2 neighbours of class 0 that it says; B: 2 of 5, and 2 of the 3 of class 1 that it says
+def test_ola_takes_the_model_that_is_right_most_often_and_lca_where_it_says_the_same():
+    # A says 0 1 1 1 1 and is right on 4 of 5, B says 1 1 1 1 0 and is right on 2 of 5
     assert asked(OLA(k=5), LOCAL, LABELS, [0, 1]).trust.tolist() == [[1, 0]]
-    assert asked(LCA(k=5), LOCAL, LABELS, [0, 1]).trust.tolist() == [[0, 1]]
-    assert asked(LCA(k=5), LOCAL, LABELS, [1, 0]).trust.tolist() == [[1, 0]]  # 3 of 3 against none of 2
+    assert asked(LCA(k=5), LOCAL, LABELS, [0, 1]).trust.tolist() == [[1, 0]]  # 1 of 1 against 2 of 4
+    assert asked(LCA(k=5), LOCAL, LABELS, [1, 0]).trust.tolist() == [[1, 0]]  # 3 of 4 against none of 1
+    says = said([[1, 1], [1, 1], [0, 1], [0, 0], [1, 0]], 2)
+    X = np.arange(1.0, 6)[:, None]  # A is right on 3 of 5 and on 2 of 3 where it says 1, B on 2 and on 1 of 2 with 0
+    learner = LCA(k=5).fit_outputs(says, [1, 1, 0, 1, 0], X)
+    assert learner.trust_outputs(said([[1, 0]], 2), HERE).tolist() == [[1, 0]]
+
+
+def test_lca_is_not_taken_in_by_a_model_that_always_says_the_same():
+    y, X = [0] * 6 + [1], np.arange(1.0, 8)[:, None]
+    always, careful = [1] * 7, [0, 0, 0, 0, 0, 1, 1]
+    learner = LCA(k=7).fit_outputs(said(np.column_stack([always, careful]), 2), y, X)
+    # the one that always says 1 is right on 1 of 7 such neighbours, the other on 5 of 5 to which it gives 0
+    assert learner.trust_outputs(said([[1, 0]], 2), HERE).tolist() == [[0, 1]]
 
 
 @pytest.mark.parametrize("rule", [OLA, LCA])
@@ -77,9 +89,11 @@ def test_of_equals_an_own_model_is_taken_or_else_the_first(rule):
     assert asked(rule(k=2, own=[1]), right, [0, 0], [0, 0, 1]).trust.tolist() == [[0, 1, 0]]
 
 
-def test_lca_counts_no_neighbour_of_the_class_as_nothing():
+def test_lca_counts_a_model_that_says_something_new_as_nothing():
     right = [[1, 1], [1, 0]]
-    assert asked(LCA(k=2), right, [0, 0], [1, 0]).trust.tolist() == [[0, 1]]  # nobody of class 1 is near
+    assert asked(LCA(k=2), right, [0, 0], [1, 0]).trust.tolist() == [[0, 1]]  # A said 1 nowhere near
+    nobody = asked(LCA(k=2), right, [0, 0], [2, 2], classes=3)
+    assert nobody.trust.tolist() == [[0.5, 0.5]]  # what all agree on
     nobody = asked(LCA(k=2), right, [0, 0], [1, 2], classes=3)
     assert nobody.fallback[0]
     assert nobody.trust.tolist() == [[0.5, 0.5]]
@@ -132,6 +146,31 @@ def test_meta_des_selects_those_that_are_right_in_such_places():
     learner = METADES().fit_outputs(pool(np.column_stack([left, ~left]), y, 2), y, X)
     found = learner.trust_outputs(said([[0, 1], [0, 1]], 2), np.array([[-1.0], [1.0]]))
     assert found.tolist() == [[1, 0], [0, 1]]
+
+
+def test_the_evidence_of_meta_des_and_what_it_makes_of_it_by_hand():
+    """Three known rows of class 0, at 1, 2 and 4. Nearest others by place: rows 1, 0, 1; by outputs, where rows 0 and 1
+    are 2.4 apart, 0 and 2 0.8, 1 and 2 1.6: rows 2, 2, 0. A is right on rows 0 and 2, B on row 1."""
+    true = np.array([[0.9, 0.3], [0.2, 0.8], [0.6, 0.4]])  # the probability of class 0, by A and by B
+    known = np.stack([true, 1 - true], axis=2), [0, 0, 0], np.array([[1.0], [2.0], [4.0]])
+    learner = METADES(k=1, Kp=1).fit_outputs(*known, kind="probabilities")
+    # right nearby, true class nearby, share, right on outputs alike, sure of itself: in tenths, with one more of each
+    right = np.add([0, 2, 0, 10, 9], [0, 3, 0, 0, 8]) + [0, 2, 0, 10, 6] + 1  # A on row 0, B on row 1, A on row 2
+    wrong = np.add([10, 8, 10, 0, 7], [10, 9, 10, 10, 8]) + [10, 8, 10, 0, 6] + 1  # B on row 0, A on row 1, B on row 2
+    assert (right.tolist(), wrong.tolist()) == ([1, 8, 1, 21, 24], [31, 26, 31, 11, 22])
+    assert learner.prior_ == pytest.approx(0)  # three of each
+    assert learner.log_odds_ == pytest.approx(np.log((right / 55) / (wrong / 121)))
+
+    # A row at 1, of whose class 0 A gives 0.85 and B 0.35: row 0 is nearest by place and, 0.2 away, by outputs.
+    # A: 10 9 10 10 8, odds e^-35. B: 0 3 0 0 6, odds (121/55 * 8/26)^3 * (121/55 * 24/22)^6 = 59.3 to 1.
+    query = np.array([[[0.85, 0.15], [0.35, 0.65]]]), np.array([[1.0]])
+    odds = (2.2 * 8 / 26) ** 3 * (2.2 * 24 / 22) ** 6
+    assert odds == pytest.approx(59.28, abs=0.01)
+    for threshold, trust in ((odds / (1 + odds) - 1e-6, [0, 1]), (odds / (1 + odds) + 1e-6, [0.5, 0.5])):
+        strict = METADES(k=1, Kp=1, selection_threshold=threshold).fit_outputs(*known, kind="probabilities")
+        decision = strict.decide_outputs(*query)
+        assert decision.trust.tolist() == [trust]
+        assert decision.fallback.tolist() == [trust == [0.5, 0.5]]
 
 
 @pytest.mark.parametrize("name", RULES)

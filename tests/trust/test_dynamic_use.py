@@ -18,6 +18,7 @@ from peerwise.trust.dynamic import DESKNN, KNORAE, KNORAU, LCA, METADES, OLA
 X, Y = iris()
 MODELS = iris_models()
 LOGITS, CODES, INPUTS, ASKED, ASKED_INPUTS = drawn(0, 40, 30, 4, 3)
+SPACES_OF_META = ("inputs", "decision")
 every_rule = pytest.mark.parametrize(("name", "space"), SPACES)
 
 
@@ -25,7 +26,8 @@ def test_pool_and_k_come_first_as_in_deslib():
     learner = KNORAE(MODELS, 5).fit(X[:100], Y[:100])
     assert learner.k == 5
     assert learner.score(X[100:], Y[100:]) > 0.8
-    assert METADES(MODELS, 5, 3, 0.9, 0.6).get_params()["Kp"] == 3
+    meta = METADES(MODELS, None, 6, 3, 0.9, 0.6).fit(X[:100], Y[:100]).get_params()
+    assert (meta["k"], meta["Kp"], meta["Hc"], meta["selection_threshold"]) == (6, 3, 0.9, 0.6)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -169,6 +171,8 @@ def test_neighbours_that_are_no_number(name, k):
         (DESKNN(pct_diversity=1.5), "pct_diversity=1.5: expected a share"),
         (DESKNN(pct_diversity=True), "pct_diversity=True: expected a share"),
         (METADES(Kp=0), "Kp=0: expected a whole number"),
+        (METADES(None, LogisticRegression()), r"meta_classifier=LogisticRegression\(\): .* always naive Bayes"),
+        (METADES(None, 7), r"meta_classifier=7: expected None.*METADES\(pool, None, 7\), or k=7"),
         (METADES(Hc=1.2), "Hc=1.2: expected a number from 0 to 1"),
         (METADES(selection_threshold="half"), "selection_threshold='half': expected a number"),
     ],
@@ -196,7 +200,7 @@ def test_an_empty_pool(name):
 
 
 @every_rule
-@pytest.mark.parametrize("part", ["points", "y", "correct"])
+@pytest.mark.parametrize("part", ["points", "y", "says"])
 def test_a_bundle_that_was_cut_short(name, space, part):
     tree = learner_to_tree(made(name, space).fit_outputs(LOGITS, CODES, INPUTS))
     tree["fitted"]["rows"][part] = tree["fitted"]["rows"][part][:-1]
@@ -205,11 +209,73 @@ def test_a_bundle_that_was_cut_short(name, space, part):
 
 
 @pytest.mark.parametrize("part", ["true", "log_odds", "prior"])
-def test_a_bundle_of_meta_des_that_was_cut_short(part):
-    tree = learner_to_tree(METADES().fit_outputs(LOGITS, CODES, INPUTS))
-    tree["fitted"][part] = tree["fitted"][part][:-1]
+def test_a_bundle_of_meta_des_that_was_cut_short_or_changed(part):
+    for change in (lambda values: values[:-1], lambda values: values.astype(str), lambda values: values * np.nan):
+        tree = learner_to_tree(METADES().fit_outputs(LOGITS, CODES, INPUTS))
+        tree["fitted"][part] = change(tree["fitted"][part])
+        with pytest.raises(ParcelError, match="changed or cut short"):
+            learner_from_tree(METADES, tree)
+
+
+CHANGES = {
+    "points as text": ("points", lambda points: points.astype(str)),
+    "points that are no numbers": ("points", lambda points: points * np.nan),
+    "points in double": ("points", lambda points: points.astype(np.float64)),
+    "labels as decimals": ("y", lambda y: y.astype(float)),
+    "a label out of range": ("y", lambda y: y + 3),
+    "answers as decimals": ("says", lambda says: says * 7.0),
+    "an answer out of range": ("says", lambda says: says - 1),
+    "no array": ("says", lambda says: says.tolist()),
+    "features of nothing": ("features", lambda _: {}),
+    "no mean": ("features", lambda features: {**features, "mean": None}),
+    "a mean of two": ("features", lambda features: {**features, "mean": features["mean"][None]}),
+    "no finite scale": ("features", lambda features: {**features, "scale": features["scale"] * np.inf}),
+    "odd categories": ("features", lambda features: {**features, "categories": {"a": 3}}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_known_rows_that_were_changed(change):
+    part, changed = CHANGES[change]
+    tree = learner_to_tree(KNORAE().fit_outputs(LOGITS, CODES, INPUTS))
+    tree["fitted"]["rows"][part] = changed(tree["fitted"]["rows"][part])
     with pytest.raises(ParcelError, match="changed or cut short"):
-        learner_from_tree(METADES, tree)
+        learner_from_tree(KNORAE, tree)
+
+
+@every_rule
+def test_known_rows_that_lack_something(name, space):
+    for part in ("points", "y", "says", "features"):
+        tree = learner_to_tree(made(name, space).fit_outputs(LOGITS, CODES, INPUTS))
+        del tree["fitted"]["rows"][part]
+        with pytest.raises(ParcelError, match="changed or cut short"):
+            learner_from_tree(RULES[name], tree)
+    del tree["fitted"]["rows"]
+    with pytest.raises(ParcelError, match="changed or cut short"):
+        learner_from_tree(RULES[name], tree)
+
+
+@every_rule
+@pytest.mark.parametrize("k", [0, -3, 2.5, "7", None])
+def test_a_bundle_with_settings_that_cannot_work(name, space, k):
+    tree = learner_to_tree(made(name, space).fit_outputs(LOGITS, CODES, INPUTS))
+    tree["settings"]["k"] = k
+    with pytest.raises(ParcelError, match=f"settings of {name} were changed and cannot be used: k="):
+        learner_from_tree(RULES[name], tree)
+
+
+def test_a_bundle_whose_rows_lie_in_another_space():
+    inputs, decision = (learner_to_tree(METADES(space=s).fit_outputs(LOGITS, CODES, INPUTS)) for s in SPACES_OF_META)
+    swapped = {**inputs, "fitted": {**inputs["fitted"], "rows": decision["fitted"]["rows"]}}
+    with pytest.raises(ParcelError, match="rows lie in the space of decision: expected 'inputs'"):
+        learner_from_tree(METADES, swapped)
+    renamed = {**inputs, "settings": {**inputs["settings"], "space": "decision"}}
+    with pytest.raises(ParcelError, match="rows lie in the space of inputs: expected 'decision'"):
+        learner_from_tree(METADES, renamed)
+    for profiles in (inputs["fitted"]["rows"], None):  # of 3 inputs, where queries have 12 probabilities
+        changed = {**inputs, "fitted": {**inputs["fitted"], "profiles": profiles}}
+        with pytest.raises(ParcelError, match="changed or cut short"):
+            learner_from_tree(METADES, changed)
 
 
 def test_one_class_and_a_pool_of_one():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from peerwise.checks import check_trust_learner
 from peerwise.errors import BadOutputs, ConfigError
 from peerwise.trust import FedDES, learner_from_tree, learner_to_tree
 from peerwise.trust.open_feddes import OpenFedDES
@@ -95,6 +98,30 @@ def test_the_column_is_learned_from():
         right[signal] = (learner.predict_proba_outputs(logits[new]).argmax(axis=1) == y[new]).mean()
     assert right["column"] == right["mask"] == 1
     assert right["none"] < 0.7
+
+
+class AndUnknown(OpenFedDES):
+    """Outputs of the known classes alone, to which each model adds its doubt: for the check kit, whose pools have rows
+    of every column."""
+
+    def _learn(self, rows, validation):
+        with_doubt = [part and replace(part, logits=doubted(part.logits)) for part in (rows, validation)]
+        super()._learn(*with_doubt)
+
+    def _decide(self, logits, X):
+        return super()._decide(doubted(logits), X)
+
+    def _votes(self, logits):
+        return super()._votes(doubted(logits))[:, :, :-1]
+
+
+def doubted(logits):
+    return np.concatenate([logits, logits.mean(axis=2, keepdims=True)], axis=2)
+
+
+@pytest.mark.parametrize("signal", ["none", "column", "mask"])
+def test_it_keeps_the_contract_of_a_trust_learner(signal):
+    check_trust_learner(AndUnknown(signal=signal, random_state=0))
 
 
 def test_it_is_the_same_after_it_was_kept():

@@ -5,16 +5,19 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from trust_cases import LEARNERS, iris, iris_models, outputs
 
-from peerwise import FedDES, Pool, UniformAverage, wrap
+from peerwise import BestSingle, FedDES, OwnOnly, Pool, PriorAdapted, UniformAverage, wrap
 from peerwise.errors import ParcelError, PoolError
 from peerwise.parcels import Store
 from peerwise.space import InputFeatures
 from peerwise.trust import learner_from_tree, learner_to_tree
+from peerwise.trust.fedpae import FedPAE
 
 X, Y = iris()
 MODELS = iris_models()
@@ -88,6 +91,19 @@ def test_the_default_pool_travels_too(tmp_path):
     np.testing.assert_allclose(FedDES.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["as fitted", "turned"])
+def test_the_members_of_an_ensemble_of_a_frame_travel(tmp_path, order):
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    forest = RandomForestClassifier(3, random_state=0).fit(frame, Y)
+    learner = UniformAverage(forest).fit(frame[frame.columns[::order]], Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        learner.save(tmp_path)
+        twin = UniformAverage.load(tmp_path)
+        np.testing.assert_allclose(twin.predict_proba(frame), forest.predict_proba(frame), atol=1e-5)
+        np.testing.assert_allclose(learner.predict_proba(frame), forest.predict_proba(frame), atol=1e-5)
+
+
 def constant(rows):
     return np.tile([0.2, 0.3, 0.5], (len(rows), 1))
 
@@ -159,6 +175,47 @@ def test_a_missing_broken_or_foreign_folder_is_refused(tmp_path):
     Store(tmp_path / "other").save("bundle", {"something": "else"})
     with pytest.raises(ParcelError, match="no saved learner"):
         FedDES.load(tmp_path / "other")
+
+
+@every_learner
+def test_settings_that_were_changed_are_refused(name):
+    logits, y, rows = outputs(0, 40)
+    tree = learner_to_tree(clone(LEARNERS[name]).fit_outputs(logits, y, rows))
+    for settings in ({"vote": "most"}, {"unheard_of": 1}):
+        with pytest.raises(ParcelError, match="were changed and cannot be used"):
+            learner_from_tree(type(LEARNERS[name]), {**tree, "settings": {**tree["settings"], **settings}})
+
+
+@every_learner
+def test_what_was_learned_is_not_there(name):
+    logits, y, rows = outputs(0, 40)
+    tree = learner_to_tree(clone(LEARNERS[name]).fit_outputs(logits, y, rows))
+    for fitted in ({}, None):
+        with pytest.raises(ParcelError, match="cut short"):
+            learner_from_tree(type(LEARNERS[name]), {**tree, "fitted": fitted})
+
+
+FIXED = [OwnOnly(own=[0]), BestSingle(), UniformAverage(), PriorAdapted(), FedPAE(population=4, generations=1)]
+NO_WEIGHTS = [
+    np.ones(5) / 5,
+    np.ones((4, 1)) / 4,
+    np.full(4, np.nan),
+    np.ones(4),
+    np.array([2.0, -1, 0, 0]),
+    [1, 0, 0, 0],
+]
+
+
+@pytest.mark.parametrize("learner", FIXED, ids=lambda learner: type(learner).__name__)
+def test_weights_that_were_changed_are_refused(learner):
+    logits, y, _ = outputs(0, 40)
+    tree = learner_to_tree(clone(learner).fit_outputs(logits, y))
+    for weights in NO_WEIGHTS:
+        with pytest.raises(ParcelError, match=r"saved weights are .*expected 4 numbers from 0 that sum to one"):
+            learner_from_tree(type(learner), {**tree, "fitted": {**tree["fitted"], "weights": weights}})
+    if isinstance(learner, PriorAdapted):
+        with pytest.raises(ParcelError, match="saved prior are"):
+            learner_from_tree(PriorAdapted, {**tree, "fitted": {**tree["fitted"], "prior": np.ones(2) / 2}})
 
 
 def test_the_folder_holds_no_pickle_and_inputs_only_where_they_are_learned_from(tmp_path):

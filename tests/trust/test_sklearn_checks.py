@@ -6,6 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import peerwise
+from peerwise import trust
 
 TINY = {"epochs": 2, "hidden": 8, "random_state": 0}
 SLOW = [
@@ -16,6 +17,9 @@ SLOW = [
     peerwise.OwnOnly(),
     peerwise.PriorAdapted(),
     peerwise.UniformAverage(),
+    *(rule() for rule in (trust.KNORAE, trust.LCA, trust.DESKNN, trust.METADES)),
+    trust.FedPAE(population=4, generations=2, random_state=0),
+    trust.Stacking(meta="logistic", random_state=0),
 ]
 LEARNERS = [peerwise.FedDES(random_state=0), *(pytest.param(learner, marks=pytest.mark.slow) for learner in SLOW)]
 NEEDS_ANOTHER_LIBRARY = {"check_array_api_input"}

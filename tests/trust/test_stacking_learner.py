@@ -29,7 +29,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from peerwise.checks import check_trust_learner
 from peerwise.checks.trust_learner import made_pool
-from peerwise.errors import BadOutputs, ConfigError, ModelError, PoolError
+from peerwise.errors import BadOutputs, ConfigError, DataError, ModelError, PoolError
 from peerwise.models.folds import fold_rows
 from peerwise.space import Pool
 from peerwise.trust.base import Labelled
@@ -117,6 +117,27 @@ def test_without_validation_rows_permutation_is_measured_on_rows_the_meta_model_
     assert np.abs(learner.permutation_).max() < 0.06
     in_sample = RandomForestClassifier(20, random_state=0).fit(said[:, :, 1], y)
     assert permuted(in_sample, Labelled(np.log(said), y), 0).min() > 0.1
+
+
+def test_permutation_holds_out_whole_groups_so_that_a_known_patient_is_no_importance() -> None:
+    """Models that say noise, but the same noise of all six rows of a patient: who is on both sides is recognised."""
+    rng = np.random.default_rng(0)
+    y, patient = np.repeat(rng.integers(0, 2, 60), 6), np.repeat(np.arange(60), 6)
+    apart = np.repeat(rng.normal(size=(60, 3)), 6, axis=0) + 0.02 * rng.normal(size=(360, 3))
+    logits = np.stack([-apart / 2, apart / 2], axis=2).astype(np.float32)
+    told = Stacking(random_state=0).fit_outputs(logits, y, group=patient).permutation_
+    split = Stacking(random_state=0).fit_outputs(logits, y).permutation_
+    assert told is not None
+    assert split is not None
+    assert split.min() > 0.1
+    assert told.max() < 0.06
+
+
+def test_groups_that_are_not_one_a_row_are_refused() -> None:
+    outputs, y = made_pool(30)
+    for wrong in (np.zeros(29), np.zeros((30, 1)), 3):
+        with pytest.raises(DataError, match=r"group has shape .*: expected \(30,\), one a row of the outputs"):
+            Stacking(meta=SMALL, random_state=0).fit_outputs(outputs, y, group=wrong)
 
 
 def test_with_validation_rows_permutation_is_measured_on_these() -> None:

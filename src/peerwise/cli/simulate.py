@@ -101,10 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
             finished[name] = simulate(
                 experiment, out=out, workers=arguments.workers, data_dir=arguments.data_dir, on_event=watch
             )
-    graphs = {name: write_contributions(one, one.folder) for name, one in finished.items() if one.folder}
     if arguments.format == "json":
         found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
         print_json(found[0] if len(found) == 1 else found)
+        _write_graphs(finished)
         return 0
     console = results_console()
     for name, one in finished.items():
@@ -117,10 +117,16 @@ def run(arguments: argparse.Namespace) -> int:
             if settings := one.experiment.settings(method):
                 console.print(f"{one.experiment.label(method)}: {_listed(settings)}", markup=False)
         console.print(f"results: {one.folder}/results.parquet", soft_wrap=True, markup=False)
-        if graphs[name] is not None:
-            console.print(f"who owes how much to whom: {graphs[name]}", soft_wrap=True, markup=False)
         console.print()
+    for place in _write_graphs(finished):
+        console.print(f"who owes how much to whom: {place}", soft_wrap=True, markup=False)
     return 0
+
+
+def _write_graphs(finished: dict[str, Run]) -> list[Path]:
+    """After the results were printed: a disk that is full costs no results."""
+    places = [write_contributions(one, one.folder) for one in finished.values() if one.folder]
+    return [place for place in places if place is not None]
 
 
 def _listed(settings: dict[str, Any]) -> str:

@@ -37,8 +37,9 @@ class Assessment:
     ``accuracy_gain`` and ``balanced_accuracy_gain`` with ``_low`` and ``_high``, ``mcnemar_p``, ``holm_p``; `mismatch`;
     ``oracle_gap_closed``; ``open_auroc`` of open-set methods; ``undefined`` (why a metric is NaN, by metric).
 
-    ``subgroups``, a line a method and subgroup, rows of all sites of a seed together, then the mean over seeds: the
-    columns of `by_subgroup`. ``site_subgroups``: the same a seed, method, site and subgroup.
+    ``subgroups``, a line a method and subgroup, rows of all sites of a seed together (where all have the same test rows
+    the mean over sites), then the mean over seeds: the columns of `by_subgroup`. ``site_subgroups``: the same a seed,
+    method, site and subgroup.
 
     ``fell_back``: ``seed``, ``method``, ``site``, ``to``, ``why`` where something simpler had to answer.
     ``peers_left_out``: ``seed``, ``method``, ``site``, ``model``, ``why`` where a peer's model could not be used and

@@ -2,7 +2,7 @@
 
 An edge i -> j carries the share of site i's answers that it owes to the models of site j. What a site owes to itself is
 no edge but the node's ``self_weight``; this and the edges that leave a site sum to one. A node without ``self_weight``
-said nothing: its method failed there, or it has no test rows.
+said nothing: its method failed there, it has no test rows, or no score of its is above zero.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def contribution_graph(run: Run, method: str, seed: int | None = None, by: Impor
 
 def graph_from_scores(scores: Mapping[str, Mapping[str, float]], sites: Iterable[str] = ()) -> nx.DiGraph:
     """A graph from scores by site and peer, a site's score of itself included: each site's row is normalised to one,
-    scores below zero (noise of a permutation) count as zero. ``sites`` without a row said nothing.
+    scores below zero (noise of a permutation) count as zero. ``sites`` without a row, or without a score above zero,
+    said nothing.
 
     >>> graph = graph_from_scores({"a": {"a": 1, "b": 3}, "b": {"a": 2, "b": 0}}, ["c"])
     >>> graph.edges["a", "b"]["weight"], graph.nodes["a"]["self_weight"], dict(graph.nodes["c"])
@@ -65,7 +66,9 @@ def graph_from_scores(scores: Mapping[str, Mapping[str, float]], sites: Iterable
                 raise DataError(f"site {site!r} scores {peer!r} with {value}: expected a finite number.")
         kept = {peer: max(value, 0.0) for peer, value in values.items()}
         total = sum(kept.values())
-        graph.nodes[site]["self_weight"] = kept.get(site, 0.0) / total if total else 0.0
+        if not total:
+            continue
+        graph.nodes[site]["self_weight"] = kept.get(site, 0.0) / total
         for peer, value in kept.items():
             if peer != site and value > 0:
                 graph.add_edge(site, peer, weight=value / total)

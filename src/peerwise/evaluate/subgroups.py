@@ -48,21 +48,24 @@ def by_subgroup(
 
 
 def subgroup_tables(run: Run, positive: int | None, threshold: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A line a method and subgroup (all sites of a seed together, then the mean over seeds), and one a seed, method,
-    site and subgroup; both empty for a run without subgroups."""
+    """A line a method and subgroup (all sites of a seed together, then the mean over seeds; where all sites are tested
+    on the same rows, the mean over sites and seeds), and one a seed, method, site and subgroup; both empty for a run
+    without subgroups."""
     apart: list[pd.DataFrame] = []
-    together: dict[tuple[int, str], list[_Answers]] = {}
+    together: dict[tuple[int, str, str], list[_Answers]] = {}
     for (seed, method, site), tree in run.predictions.items():
         if tree["subgroup"] is None or not len(tree["y"]):
             continue
         own = None if method == LOCAL else own_answers(run, seed, method, site)[1]
         answers = _Answers(tree["y"], tree["probabilities"], np.asarray(tree["subgroup"]), own)
         apart.append(answers.table(positive, threshold).assign(seed=seed, method=method, site=site))
-        together.setdefault((seed, method), []).append(answers)
+        # the same rows at every site are not more rows
+        place = (seed, method, site if run.experiment.test == "common" else "")
+        together.setdefault(place, []).append(answers)
     if not apart:
         return pd.DataFrame(), pd.DataFrame()
     pooled = pd.concat(
-        [_joined(parts).table(positive, threshold).assign(method=method) for (_, method), parts in together.items()]
+        [_joined(parts).table(positive, threshold).assign(method=method) for (_, method, _), parts in together.items()]
     )
     mean = pooled.groupby(["method", "subgroup"], sort=False).mean().reset_index()
     return mean, _led_by(pd.concat(apart), ["seed", "method", "site", "subgroup"])

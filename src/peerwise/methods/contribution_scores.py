@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import ParcelError, reason
+from peerwise.errors import STOPS_A_RUN, ParcelError, reason
 from peerwise.methods.base import Inbox
 from peerwise.methods.pool_models import full_name
 from peerwise.trust.stacking import Stacking
 
 KINDS = ("impurity", "permutation")
+LOWEST = {"impurity": 0.0, "permutation": -1.0}
+OFF = 1e-3  # by which shares may miss one
 Scores = dict[str, Any]  # {"impurity": {peer: share} | None, "permutation": {peer: loss} | None, "self": {kind: value}}
 
 
 def contribution_of(site: str, senders: list[str], learner: Stacking) -> Scores:
     """Importances summed by site, the site's own apart. Impurity: shares of one with the own share; permutation: what
-    balanced accuracy loses, as measured. None where the meta-model has none, or rows are too few.
+    balanced accuracy loses, as measured, at most 1. None where the meta-model has none, or rows are too few.
 
     ``senders``: whose model each column is. A site that cannot stack owes all to its own models.
     """
@@ -44,24 +46,49 @@ def read_scores(inbox: Inbox) -> tuple[dict[str, Scores], dict[str, str]]:
             found[sender] = _checked(inbox[sender].get("contribution"), sender)
         except ParcelError as error:
             unread[full_name("scores", sender)] = reason(error)
+        except STOPS_A_RUN:
+            raise
+        except Exception as error:  # whatever a peer may send
+            unread[full_name("scores", sender)] = reason(error)
     return found, unread
 
 
 def _checked(scores: Any, sender: str) -> Scores:
-    wrong = ParcelError(f"site {sender!r} sent {str(scores)[:80]!r}: expected finite scores by site, its own apart.")
     if not isinstance(scores, Mapping) or not isinstance(scores.get("self"), Mapping):
-        raise wrong
-    found: Scores = {"self": {kind: scores["self"].get(kind) for kind in KINDS}}
+        raise ParcelError(
+            f"site {sender!r} sent a {type(scores).__name__}: expected finite scores by site, with its own apart."
+        )
+    found: Scores = {"self": {}}
     for kind in KINDS:
-        given = scores.get(kind)
-        if given is not None and not isinstance(given, Mapping):
-            raise wrong
-        found[kind] = None if given is None else dict(given)
-    numbers = [*found["self"].values(), *(found["impurity"] or {}).values(), *(found["permutation"] or {}).values()]
-    if not all(value is None or (isinstance(value, int | float) and np.isfinite(value)) for value in numbers):
-        raise wrong
+        given, own = scores.get(kind), scores["self"].get(kind)
+        if given is None and own is None:
+            found[kind] = found["self"][kind] = None
+            continue
+        if not isinstance(given, Mapping):
+            raise ParcelError(f"site {sender!r} sent {kind} as {type(given).__name__}: expected a score for each site.")
+        found[kind] = {_name(peer, sender): _score(value, kind, sender) for peer, value in given.items()}
+        found["self"][kind] = _score(own, kind, sender)
+        total = sum(found[kind].values()) + found["self"][kind]
+        if kind == "impurity" and abs(total - 1) > OFF:
+            raise ParcelError(f"site {sender!r} sent shares that sum to {total:.4g}: expected 1, with its own.")
     return found
 
 
+def _name(peer: Any, sender: str) -> str:
+    # What begins with "$" has a meaning of its own where states are kept.
+    if not isinstance(peer, str) or peer.startswith("$"):
+        raise ParcelError(f"site {sender!r} sent a score of {str(peer)[:80]!r}: expected a site's name.")
+    return peer
+
+
+def _score(value: Any, kind: str, sender: str) -> float:
+    least = LOWEST[kind]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least - OFF <= value <= 1 + OFF:
+        raise ParcelError(
+            f"site {sender!r} sent {kind} {str(value)[:80]!r}: expected finite scores by site, from {least:g} to 1."
+        )
+    return min(max(float(value), least), 1.0)
+
+
 def _sum_of(values: NDArray[np.float64], senders: list[str], name: str) -> float:
-    return float(values[[sender == name for sender in senders]].sum())
+    return float(np.clip(values[[sender == name for sender in senders]].sum(), -1.0, 1.0))

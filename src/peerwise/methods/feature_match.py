@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Feature, Inputs, Sequences, Site
-from peerwise.errors import DataError, ParcelError
+from peerwise.errors import BrokenFile, DataError, ParcelError
 
-Schema = dict[str, Any]  # as it is sent and kept: "features" [[name, [category, ...]], ...] and "defaults" by name
+# As it is sent and kept: "features" [[name, [category, ...]], ...] and "defaults" [value or None, ...] in their order,
+# which no name of a column can spoil.
+Schema = dict[str, Any]
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ def columns_at(site: Site) -> tuple[Feature, ...]:
 
 def schema_of(site: Site, defaults: Mapping[str, float | None]) -> Schema:
     """What is published beside a model of this site's rows."""
-    return {"features": [[f.name, list(f.categories)] for f in columns_at(site)], "defaults": dict(defaults)}
+    columns = columns_at(site)
+    features = [[feature.name, list(feature.categories)] for feature in columns]
+    return {"features": features, "defaults": [defaults[feature.name] for feature in columns]}
 
 
 def defaults_of(site: Site, noise: float, rng: np.random.Generator) -> dict[str, float | None]:
@@ -69,31 +74,52 @@ def defaults_of(site: Site, noise: float, rng: np.random.Generator) -> dict[str,
 
 def read_schema(parcel: Mapping[str, Any], sender: str) -> Schema:
     """The features and defaults that a peer sent, checked."""
-    try:
-        features = [[str(name), [str(each) for each in categories]] for name, categories in parcel["features"]]
-        given = parcel["defaults"]
-        defaults = {name: None if given[name] is None else float(given[name]) for name, _ in features}
-    except (KeyError, TypeError, ValueError) as error:
+    features, defaults = parcel.get("features"), parcel.get("defaults")
+    if not isinstance(features, list) or not isinstance(defaults, list) or len(features) != len(defaults):
         raise ParcelError(
-            f"site {sender!r} sent no features that can be read ({type(error).__name__}: {error}): expected names with "
-            f"categories, and a default of each."
-        ) from error
+            f"site {sender!r} sent no features that can be read: expected a list of names with categories, and a list "
+            f"of as many defaults."
+        )
+    for feature in features:
+        if not _is_feature(feature):
+            raise ParcelError(
+                f"site {sender!r} sent the feature {str(feature)[:80]}: expected a name with a list of categories, "
+                f"each once."
+            )
     names = [name for name, _ in features]
     if len(set(names)) < len(names):
-        raise ParcelError(f"site {sender!r} sent features {names}: expected every name once.")
-    endless = [name for name, value in defaults.items() if value is not None and not np.isfinite(value)]
-    if endless:
-        value = defaults[endless[0]]
-        raise ParcelError(f"site {sender!r} sent the default {value} of {endless[0]!r}: expected a number.")
-    return {"features": features, "defaults": defaults}
+        raise ParcelError(f"site {sender!r} sent features {str(names)[:200]}: expected every name once.")
+    values = [
+        _default(value, name, len(categories), sender)
+        for value, (name, categories) in zip(defaults, features, strict=True)
+    ]
+    return {"features": [[name, list(categories)] for name, categories in features], "defaults": values}
+
+
+def check_width(data: bytes, wanted: int, name: str) -> None:
+    """Refuse a model that does not take as many columns as its site says that it has, before any are made for it."""
+    import onnx
+
+    try:
+        graph = onnx.load_from_string(data).graph
+    except Exception as error:  # protobuf's own
+        raise BrokenFile(f"{name!r} ({len(data)} bytes) is no readable ONNX file: fetch or export it again.") from error
+    held = {each.name for each in graph.initializer}
+    shapes = [each.type.tensor_type.shape.dim for each in graph.input if each.name not in held]
+    found = [shape[1].dim_value for shape in shapes if len(shape) == 2]
+    if len(shapes) != 1 or found != [wanted]:
+        takes = f"{found[0]} columns" if len(shapes) == 1 and found and found[0] else "no known number of columns"
+        raise ParcelError(f"model {name!r} takes {takes}, and its site declares {wanted} features: expected as many.")
 
 
 def match(schema: Schema, features: tuple[Feature, ...], sender: str) -> Match | None:
     """How rows with ``features`` become rows of the sender's models; None where they are taken as they are: they have
     no named columns, or the very same ones."""
     theirs = tuple(Feature(name, tuple(categories)) for name, categories in schema["features"])
-    if not theirs or not features:
+    if not features:
         return None
+    if not theirs:
+        raise ParcelError(f"site {sender!r} sent no features: expected the names of its columns, as this is a table.")
     place = {feature.name: number for number, feature in enumerate(features)}
     codes: list[NDArray[np.float32] | None] = []
     for wanted in theirs:
@@ -105,10 +131,31 @@ def match(schema: Schema, features: tuple[Feature, ...], sender: str) -> Match |
             )
         codes.append(None if mine.categories == wanted.categories else _codes(mine, wanted))
     source = tuple(place.get(feature.name, -1) for feature in theirs)
-    values = [schema["defaults"][feature.name] for feature in theirs]
-    defaults = np.array([np.nan if value is None else value for value in values], np.float32)
+    defaults = np.array([np.nan if value is None else value for value in schema["defaults"]], np.float32)
     found = Match(source, defaults, tuple(codes))
     return None if found.changes_nothing and len(theirs) == len(features) else found
+
+
+def _is_feature(feature: Any) -> bool:
+    if not isinstance(feature, list | tuple) or len(feature) != 2:
+        return False
+    name, categories = feature
+    if not isinstance(name, str) or not isinstance(categories, list | tuple):
+        return False
+    return all(isinstance(each, str) for each in categories) and len(set(categories)) == len(categories)
+
+
+def _default(value: Any, name: str, categories: int, sender: str) -> float | None:
+    """A value that float32 can hold; of a category, one of its codes."""
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    if not is_number or (categories and value not in range(categories)):
+        wanted = f"a code from 0 to {categories - 1}" if categories else "a number that float32 can hold"
+        raise ParcelError(
+            f"site {sender!r} sent the default {str(value)[:80]} of {name!r}: expected {wanted}, or none."
+        )
+    return float(value)
 
 
 def _codes(mine: Feature, wanted: Feature) -> NDArray[np.float32]:

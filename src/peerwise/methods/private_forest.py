@@ -5,15 +5,19 @@ tree, and there adds one to the count of its class in one leaf. Each count gets 
 1/epsilon: P(k) = (1 - a) / (1 + a) a^|k|, a = exp(-epsilon). To add or remove one row changes one count by one, so all
 counts together are epsilon-differentially private; smoothing, averaging and export only look at the noisy counts.
 
+That is so up to the precision of the sampler: numpy draws geometric numbers by floats of 53 bits, so what has a
+probability below about 1e-16 may never be drawn, and no epsilon above 30 is taken, where no noise is nearly certain.
+
 Assumed: ranges and categories are known without the rows, nobody else knows the noise, and which rows are train rows
 does not depend on the others (a split drawn anew for one more row is not covered). A person with several rows is hidden
-to epsilon times their number.
+to epsilon times their number only; releases of the same rows with several epsilons add up to their sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,7 +28,9 @@ from peerwise.errors import ConfigError
 from peerwise.models.outputs import FLOOR
 
 TREES, DEPTH = 20, 6
+EPSILONS = (1e-6, 30.0)
 PSEUDO_COUNT = 1.0  # of every class in every leaf, shared out among them: an empty leaf says nothing
+LARGEST = float(np.finfo(np.float32).max)
 Bounds = Mapping[str, Sequence[float]]
 
 
@@ -57,9 +63,24 @@ def check_ranges(features: Sequence[Feature], ranges: Bounds, where: str) -> Non
             f"{', '.join(lacking[:5])}{' ...' if len(lacking) > 5 else ''}. Declare what is known without the rows, "
             f"e.g. ranges={{{lacking[0]!r}: [0, 100]}}, or give the federation public rows."
         )
+    check_bounds(ranges, where)
+
+
+def check_bounds(ranges: Any, where: str) -> None:
+    if not isinstance(ranges, Mapping):
+        raise ConfigError(
+            f"{where}: ranges is {ranges!r}: expected [lowest, highest] by feature, e.g. {{'age': [0, 100]}}."
+        )
     for name, bounds in ranges.items():
-        if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] <= bounds[1]:
-            raise ConfigError(f"{where}: ranges[{name!r}] is {list(bounds)}: expected [lowest, highest].")
+        if not _is_range(bounds):
+            shown = list(bounds) if isinstance(bounds, tuple) else bounds
+            raise ConfigError(f"{where}: ranges[{name!r}] is {shown!r}: expected [lowest, highest].")
+
+
+def check_epsilon(epsilon: Any) -> None:
+    least, most = EPSILONS
+    if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not least <= float(epsilon) <= most:
+        raise ConfigError(f"epsilon is {epsilon!r}: expected a finite number, at least {least:g} and at most {most:g}.")
 
 
 def public_ranges(X: Inputs | None, features: Sequence[Feature]) -> dict[str, list[float]]:
@@ -102,7 +123,7 @@ def draw_tree(features: Sequence[Feature], ranges: Bounds, rng: np.random.Genera
 
 
 def discrete_laplace(epsilon: float, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.int64]:
-    """The difference of two geometric draws: whole numbers, so that no rounding of floats can tell of a count."""
+    """The difference of two geometric draws: whole numbers, so that no rounding of a noisy count can tell of it."""
     stop = -np.expm1(-epsilon)
     return np.asarray(rng.geometric(stop, shape) - rng.geometric(stop, shape), np.int64)
 
@@ -131,6 +152,14 @@ def private_forest(
         smooth = np.maximum(counts, 0) + PSEUDO_COUNT / classes
         said.append(smooth / smooth.sum(axis=1, keepdims=True))
     return _written(trees, np.stack(said) / TREES, X.shape[1])
+
+
+def _is_range(bounds: Any) -> bool:
+    if not isinstance(bounds, list | tuple | np.ndarray) or len(bounds) != 2:
+        return False
+    if any(isinstance(end, bool) or not isinstance(end, Real) for end in bounds):
+        return False
+    return bool(-LARGEST <= bounds[0] <= bounds[1] <= LARGEST)
 
 
 def _written(trees: list[Tree], weights: NDArray[np.float64], width: int) -> bytes:

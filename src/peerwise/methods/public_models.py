@@ -18,7 +18,8 @@ from peerwise.methods.private_forest import DEPTH, TREES, Bounds, check_ranges, 
 from peerwise.models import Fitted
 
 LEAF_FOREST, PRIVATE_FOREST = "leaf_forest", "private_forest"
-UNIT = "record (one row more or less)"
+UNIT = "record (one row added or removed; several rows of one person multiply epsilon by their number)"
+ACCOUNTANT = "pure epsilon, parallel composition, up to the precision of the sampler (floats of 53 bits)"
 
 
 def of_recipe(site: Site, recipe: str, epochs: int | None, folds: int) -> dict[str, bytes]:
@@ -27,11 +28,12 @@ def of_recipe(site: Site, recipe: str, epochs: int | None, folds: int) -> dict[s
 
 
 def with_large_leaves(site: Site, min_leaf: int) -> dict[str, bytes]:
-    """A forest in which every answer of every tree rests on at least ``min_leaf`` rows; none where there are fewer."""
+    """A forest in which every answer of every tree rests on at least ``min_leaf`` different rows; none where there are
+    fewer. Rows are counted, not patients: those of one patient may fill a leaf."""
     if len(site.train) < min_leaf:
         return {}
     seed = site.seed_for(f"model {LEAF_FOREST}")
-    key = {"what": LEAF_FOREST, "min_leaf": min_leaf, **_key(site), "seed": seed}
+    key = {"what": f"{LEAF_FOREST} of different rows", "min_leaf": min_leaf, **_key(site), "seed": seed}
     tree = site.keep(key, lambda: {"file": leaf_forest(site.train, site, min_leaf, seed).to_onnx()})
     return {LEAF_FOREST: tree["file"]}
 
@@ -80,12 +82,15 @@ def guarantee(epsilon: float) -> dict[str, Any]:
         f"{DEPTH}, each row in one of them; ranges, categories and class names are taken as public; defaults of "
         f"features are left missing and contribution scores stay at the site"
     )
-    counted = {"mechanism": mechanism, "accountant": "pure epsilon, parallel composition"}
+    counted = {"mechanism": mechanism, "accountant": ACCOUNTANT}
     return {"epsilon": epsilon, "delta": 0.0, "unit": UNIT, "rounds": 1, **counted}
 
 
 def _forest(min_leaf: int, seed: int) -> RandomForestClassifier:
-    return RandomForestClassifier(100, min_samples_leaf=min_leaf, class_weight="balanced", random_state=seed)
+    # Without bootstrap, which would count a row that was drawn twice as two.
+    return RandomForestClassifier(
+        100, min_samples_leaf=min_leaf, bootstrap=False, class_weight="balanced", random_state=seed
+    )
 
 
 def _key(site: Site) -> dict[str, Any]:

@@ -20,6 +20,11 @@ def check_settings(settings: Any, hints: Mapping[str, Any], where: str) -> None:
         if key not in hints:
             known = choices(key, hints, "parameter") if hints else f"unknown parameter {key!r}: there are none."
             raise ConfigError(f"{where}: {known}")
+        if not _is_plain(value):
+            raise ConfigError(
+                f"{where}.{key} is {value!r}: expected {_words(hints[key])}, as settings are kept as text. A method or "
+                f"a trust learner that you make yourself takes such an object: give the method to run_method."
+            )
         check_value(value, hints[key], f"{where}.{key}")
 
 
@@ -35,6 +40,14 @@ def hints_of(function: Callable[..., Any], names: Iterable[str]) -> dict[str, An
     except NameError:
         hints = {}
     return {name: hints.get(name, Any) for name in names}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_plain(each) for each in (*value, *value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -54,10 +67,17 @@ def _fits(value: Any, hint: Any) -> bool:
     return not (isinstance(hint, type) and hint in WORDS) or isinstance(value, hint)
 
 
+def _is_object(hint: Any) -> bool:
+    """Whether no setting can be one, such as a scikit-learn estimator."""
+    return isinstance(hint, type) and get_origin(hint) is None and hint is not Any and hint not in WORDS
+
+
 def _words(hint: Any) -> str:
     kind, inner = get_origin(hint), get_args(hint)
     if kind in (Union, types.UnionType):
-        return " or ".join(_words(each) for each in inner)
+        return " or ".join(_words(each) for each in inner if not _is_object(each))
+    if hint is Any:
+        return "text, a number, a list or a table"
     if kind is Literal:
         return " or ".join(repr(each) for each in inner)
     if kind in (tuple, list, Sequence):

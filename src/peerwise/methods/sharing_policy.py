@@ -1,7 +1,8 @@
 """What a site may make of contribution scores: whom to send its model to, and which version of it.
 
 Plain functions of a site's own choice: nothing in Peerwise calls them by itself. ``scores`` are by site, from 0 to 1:
-what this site owes to each peer (its row of the contribution graph), or the peers' in-strength in the whole graph.
+what this site owes to each peer (its row of the contribution graph), or the peers' in-strength in the whole graph. They
+were taken from rows without noise, so who gets which version tells a little of the rows, beyond any epsilon.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def version_for(scores: Mapping[str, float], versions: Mapping[float, float]) ->
     """For each site the privacy budget (epsilon) of the version that it may have: ``versions`` says for each epsilon
     the score that it takes, and a site gets the largest epsilon, hence the least noise, that its score reaches. A site
     that reaches none is not in the answer.
+
+    Several versions are several releases of the same rows: sites that compare notes have the sum of their epsilons.
 
     >>> version_for({"a": 0.05, "b": 0.6, "c": 0.0}, {8.0: 0.3, 1.0: 0.01})
     {'a': 1.0, 'b': 8.0}

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ConfigError, PeerwiseError, choices, reason
+from peerwise.errors import STOPS_A_RUN, ConfigError, PeerwiseError, choices, reason
 from peerwise.methods.base import FELL_BACK, Inbox, Method
 from peerwise.methods.contribution_scores import contribution_of, read_scores
-from peerwise.methods.feature_match import Schema, columns_at, defaults_of, match, read_schema, schema_of
+from peerwise.methods.feature_match import Schema, check_width, columns_at, defaults_of, match, read_schema, schema_of
 from peerwise.methods.own_models import OwnModels, mean_probabilities, own_models
 from peerwise.methods.pool_models import PEERS_LEFT_OUT, Array, PoolLogits, full_name, heard_models, pool_logits
+from peerwise.methods.private_forest import check_bounds, check_epsilon
 from peerwise.methods.public_models import (
     check_private,
     check_table,
@@ -58,15 +61,17 @@ class Stacking(Method):
 
     ``variant``, the rows that g_i learns from. "held_out": the private models learn from the train rows, g_i from the
     validation rows. "pooled": both learn from both, which favours the private models. "cv": the private models learn
-    from the train rows, g_i from these out of fold and from the validation rows as the final models answer them, so
-    no row is wasted (a model by epochs was stopped by the validation labels: all it knows of them is when to stop).
+    from the train rows, as in "held_out"; g_i from these out of fold and from the validation rows as the final models
+    answer them, so it has all rows and the private models have not (a model by epochs was stopped by the validation
+    labels: all it knows of them is when to stop).
     "auto": the one of these that does best over folds of the train and validation rows. A site where the variant has
     rows of one class only, or none, uses "cv"; where that has one class it cannot stack, and its own models answer.
 
     ``public``: "same" are the site's own models, as all methods of a run have them; otherwise a recipe by name.
-    ``privacy``: "leaf" shows a forest whose leaves hold at least ``min_leaf`` rows, which is no formal guarantee; "dp"
-    a forest with ``epsilon``-differential privacy (see `private_forest`), in need of the ``ranges`` of all numbers, as
-    declared or as the public rows have them; then no defaults and no scores are sent, which would tell of the rows.
+    ``privacy``: "leaf" shows a forest whose leaves hold at least ``min_leaf`` rows (not patients: one may have them
+    all), which is no formal guarantee; "dp" a forest with ``epsilon``-differential privacy of a row (see
+    `private_forest`), in need of the ``ranges`` of all numbers, as declared or as the public rows have them; then no
+    defaults and no scores are sent, which would tell of the rows. All other scores are taken without noise.
     The noise comes from the run's seed, which all sites share: a simulation shows what privacy costs, it does not yet
     protect anybody.
 
@@ -84,7 +89,7 @@ class Stacking(Method):
     def __init__(
         self,
         variant: Literal["cv", "held_out", "pooled", "auto"] = "cv",
-        meta: Any = "forest",
+        meta: Literal["forest", "logistic", "boosting"] | BaseEstimator = "forest",
         public: str = "same",
         privacy: Literal["none", "leaf", "dp"] = "none",
         epsilon: float = 1.0,
@@ -103,9 +108,9 @@ class Stacking(Method):
             find_recipe(public)
             if privacy != "none":
                 raise ConfigError(f"public={public!r} with privacy={privacy!r}: expected 'same', it shows a forest.")
-        for name, value, least in (("epsilon", epsilon, 1e-6), ("min_leaf", min_leaf, 1), ("noise", noise, 0)):
-            if not least <= value < np.inf:
-                raise ConfigError(f"{name} is {value}: expected a finite number, at least {least:g}.")
+        check_epsilon(epsilon)
+        check_numbers({"min_leaf": (min_leaf, 1, int), "folds": (folds, 2, int), "noise": (noise, 0, float)})
+        check_bounds(ranges or {}, "stacking")
         self.variant = variant
         self.meta = meta
         self.public = public
@@ -177,7 +182,8 @@ class Stacking(Method):
         variant = self._variant(site, list(peers), peers_say)
         own = own_columns(site, variant, self._own)
         said = assembled(site, list(peers), peers_say[own.rows], list(own.files), own.logits)
-        learner = self._fitted(site, *said, rows.y[own.rows])
+        group = None if rows.group is None else rows.group[own.rows]
+        learner = self._fitted(site, *said, rows.y[own.rows], group)
         private = {full_name(model, site.name): data for model, data in own.files.items()}
         site.state |= {
             "pool": {**peers, **private},
@@ -201,9 +207,17 @@ class Stacking(Method):
         rows = site.val.y if wanted == "held_out" else train_and_val(site).y
         return wanted if len(np.unique(rows)) > 1 else "cv"
 
-    def _fitted(self, site: Site, names: list[str], own: list[int], said: Array, y: NDArray[np.int64]) -> Stacker:
+    def _fitted(
+        self,
+        site: Site,
+        names: list[str],
+        own: list[int],
+        said: Array,
+        y: NDArray[np.int64],
+        group: NDArray[Any] | None,
+    ) -> Stacker:
         learner = Stacker(own=own, meta=self.meta, random_state=site.seed_for("learner"))
-        learner.fit_outputs(said, y)
+        learner.fit_outputs(said, y, group=group)
         learner.model_names_, learner.classes_ = names, np.asarray(site.classes)
         return learner
 
@@ -277,15 +291,45 @@ def heard(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema]
     """The peers' models as ``model@site``, each site's features, and what cannot be used here, with the reason."""
     files, left_out = heard_models(inbox, site)
     schemas: dict[str, Schema] = {}
+    usable: dict[str, bytes] = {}
     for sender in sorted({sender_of(name) for name in files}):
+        models = {name: data for name, data in files.items() if sender_of(name) == sender}
         try:
-            schemas[sender] = read_schema(inbox[sender], sender)
-            match(schemas[sender], columns_at(site), sender)
+            schema = read_schema(inbox[sender], sender)
+            unfit = _of_another_width(models, schema)
+            if len(unfit) < len(models):
+                match(schema, columns_at(site), sender)
         except PeerwiseError as error:
             left_out[full_name("*", sender)] = reason(error)
-            schemas.pop(sender, None)
-    usable = {name: data for name, data in files.items() if sender_of(name) in schemas}
+        except STOPS_A_RUN:
+            raise
+        except Exception as error:  # whatever a peer may send
+            left_out[full_name("*", sender)] = reason(error)
+        else:
+            schemas[sender] = schema
+            left_out |= unfit
+            usable |= {name: data for name, data in models.items() if name not in unfit}
     return usable, schemas, left_out
+
+
+def _of_another_width(models: dict[str, bytes], schema: Schema) -> dict[str, str]:
+    """The models that do not take the columns that were declared, and why; those without named columns take theirs."""
+    unfit: dict[str, str] = {}
+    for name, data in models.items() if schema["features"] else ():
+        try:
+            check_width(data, len(schema["features"]), name)
+        except PeerwiseError as error:
+            unfit[name] = reason(error)
+    return unfit
+
+
+def check_numbers(values: dict[str, tuple[Any, int, type]]) -> None:
+    """Refuse, by name, what is no (whole) number or less than the least one."""
+    for name, (value, least, kind) in values.items():
+        right = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+        if not right or not least <= value < np.inf:
+            what = "a whole number" if kind is int else "a finite number"
+            raise ConfigError(f"{name} is {value!r}: expected {what}, at least {least}.")
 
 
 def _incomplete(logits: Array) -> NDArray[np.bool_]:

@@ -109,7 +109,8 @@ def best_variant(site: Site, peers: list[str], peers_say: Array, train: Train, m
     """The variant with the best balanced accuracy over folds of the site's train and validation rows, each answered by
     private and meta-models that were trained without it; the first of equals.
 
-    ``peers_say``: of all these rows; they were never the peers'.
+    ``peers_say``: of all these rows, which must never have been the peers': where sites have the same rows, peers have
+    learned them and no choice is to be trusted.
     """
     rows = train_and_val(site)
     seed = site.seed_for("variant")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
-from sklearn.ensemble import BaggingClassifier, BaseEnsemble
-from sklearn.ensemble._forest import ForestClassifier
 
 from peerwise.data import Sequences, digest
-from peerwise.errors import ClassMismatch, PoolError, choices
+from peerwise.errors import ClassMismatch, ModelError, PeerwiseError, PoolError, choices, reason
 from peerwise.models import Member, wrap
+from peerwise.models.outputs import count_rows
+from peerwise.space.ensembles import default_name, is_ensemble, members_of
 from peerwise.space.outputs import as_logits
 
 Missing = Literal["zero", "error"]
@@ -28,7 +26,7 @@ class Pool:
 
     A class a model does not know gets probability zero (``missing="zero"``) or is an error (``missing="error"``).
     ``models``: fitted models, wrapped or not, in a list or as a mapping from names; or a fitted ensemble of
-    scikit-learn (bagging, a forest), whose estimators are then the models.
+    scikit-learn (bagging, a forest, voting, stacking), whose estimators are then the models.
     """
 
     def __init__(self, models: Any, *, classes: Iterable[Any] | None = None, missing: Missing = "zero") -> None:
@@ -70,10 +68,13 @@ class Pool:
         return column_of(own, self.names)
 
     def outputs(self, X: Any) -> NDArray[np.float32]:
-        """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name.
+        """Probabilities ``(n, models, classes)``; non-finite or improper ones are refused with the model's name. No
+        rows are answered without asking.
 
         The last few answers are kept by the content of ``X``, so that a search over settings asks each model once.
         """
+        if not count_rows(X):
+            return np.zeros((0, len(self), len(self.classes)), np.float32)
         key = _content(X)
         if key is not None and key in self._kept:
             return self._kept[key].copy()
@@ -85,7 +86,7 @@ class Pool:
         return stacked
 
     def _asked(self, X: Any) -> NDArray[np.float32]:
-        columns = [self._spread(member.predict_proba(X), at) for member, at in zip(self, self._columns, strict=True)]
+        columns = [self._spread(_answers(member, X), at) for member, at in zip(self, self._columns, strict=True)]
         stacked = np.stack(columns, axis=1)
         as_logits(stacked, "probabilities", names=self.names)
         return stacked
@@ -111,6 +112,18 @@ class Pool:
         full = np.zeros((len(probabilities), len(self.classes)), np.float32)
         full[:, at] = probabilities
         return full
+
+
+def _answers(member: Member, X: Any) -> NDArray[Any]:
+    try:
+        return member.predict_proba(X)
+    except (PeerwiseError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"model {member.name!r} cannot answer these rows ({reason(error)}): expected rows as it was fitted on. "
+            f"Pass X with the same columns, wrap(model, transform=...) to make them from X, or leave the model out."
+        ) from error
 
 
 def column_of(own: Any, names: list[str]) -> int:
@@ -140,44 +153,21 @@ def _content(X: Any) -> str | None:
 def _members(models: Any) -> list[Member]:
     if isinstance(models, Pool):
         return list(models.members)
-    if isinstance(models, BaseEnsemble):
-        found = _of_ensemble(models)
+    if is_ensemble(models):
+        found = members_of(models)
     elif isinstance(models, Mapping):
         found = [wrap(model, name=str(name)) for name, model in models.items()]
     elif isinstance(models, Iterable) and not isinstance(models, str | bytes):
         listed = list(models)
-        found = [m if isinstance(m, Member) else wrap(m, name=_default_name(m, i)) for i, m in enumerate(listed)]
+        found = [m if isinstance(m, Member) else wrap(m, name=default_name(m, i)) for i, m in enumerate(listed)]
     else:
-        raise PoolError(f"a pool is made of a list or a mapping of models, got {type(models).__name__}.")
+        raise PoolError(
+            f"a pool is made of a list or a mapping of models, got {type(models).__name__}. If it is a model, put "
+            f"it into a list: Pool([model])."
+        )
     if not found:
         raise PoolError("the pool is empty: expected at least one fitted model.")
     return found
-
-
-def _of_ensemble(ensemble: Any) -> list[Member]:
-    """Those of bagging and forests answer in codes of the ensemble's classes, and may know some of the columns only."""
-    if not len(getattr(ensemble, "estimators_", ())) or not all(map(is_classifier, np.ravel(ensemble.estimators_))):
-        raise PoolError(
-            f"{type(ensemble).__name__} holds no fitted classifiers: expected a fitted ensemble of them, such as "
-            f"BaggingClassifier. Call its fit(X, y) first, or put it into a list: it is then one model."
-        )
-    coded = isinstance(ensemble, BaggingClassifier | ForestClassifier)
-    columns = getattr(ensemble, "estimators_features_", [None] * len(ensemble.estimators_))
-    found = []
-    for place, (model, seen) in enumerate(zip(ensemble.estimators_, columns, strict=True)):
-        classes = ensemble.classes_[model.classes_.astype(np.int64)] if coded else model.classes_
-        every = seen is None or np.array_equal(seen, np.arange(ensemble.n_features_in_))
-        transform = None if every else partial(_columns, seen)
-        found.append(wrap(model, name=_default_name(model, place), classes=classes, transform=transform))
-    return found
-
-
-def _columns(seen: NDArray[np.int64], X: Any) -> Any:
-    return np.asarray(X)[:, seen]
-
-
-def _default_name(model: Any, place: int) -> str:
-    return f"{type(model).__name__.lower()}-{place}"
 
 
 def _union(members: list[Member]) -> list[Any]:

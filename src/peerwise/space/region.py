@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.errors import DataError, ParcelError
-from peerwise.space.competence import meta_labels
 from peerwise.space.features import InputFeatures
 from peerwise.space.outputs import Array, flat, softmax
 
 Space = Literal["inputs", "decision"]
+CHANGED = "the saved rows do not fit together: they were changed or cut short. Fit the learner again."
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,25 @@ class KnownRows:
 
     points: Array
     y: NDArray[np.int64]
-    correct: NDArray[np.bool_]  # (rows, models)
+    says: NDArray[np.int32]  # (rows, models): the class that each model gives to each row
     features: InputFeatures | None
 
     @classmethod
     def fit(cls, logits: Array, y: NDArray[np.int64], inputs: Sequence[Any] | None = None) -> KnownRows:
         """``inputs``: those of all rows in one or more parts, of which the first says how to standardise; None for the
         decision space."""
-        correct = meta_labels(logits, y)
+        says = logits.argmax(axis=2).astype(np.int32)
         if inputs is None:
-            return cls(flat(softmax(logits)), y, correct, None)
+            return cls(flat(softmax(logits)), y, says, None)
         if any(X is None for X in inputs):
             raise DataError("X is missing: neighbours are looked for among the inputs. Pass X, or space='decision'.")
         features = _standardised(inputs[0])
-        return cls(np.concatenate([features.transform(X) for X in inputs]), y, correct, features)
+        return cls(np.concatenate([features.transform(X) for X in inputs]), y, says, features)
+
+    @cached_property
+    def correct(self) -> NDArray[np.bool_]:
+        """``(rows, models)``: which models answer which rows rightly."""
+        return np.asarray(self.says == self.y[:, None])
 
     @property
     def space(self) -> Space:
@@ -82,19 +87,40 @@ class KnownRows:
 
     def to_tree(self) -> dict[str, Any]:
         features = self.features.to_tree() if self.features is not None else None
-        return {"points": self.points, "y": self.y, "correct": self.correct, "features": features}
+        return {"points": self.points, "y": self.y, "says": self.says, "features": features}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], models: int, classes: int) -> KnownRows:
-        """Shapes are checked because the compiled kernels that read these arrays do not."""
-        features = InputFeatures.from_tree(tree["features"]) if tree["features"] is not None else None
-        found = cls(tree["points"], tree["y"], tree["correct"], features)
-        rows, width = len(found.y), models * classes if features is None else len(features.mean)
-        good = rows > 0 and found.y.shape == (rows,) and found.points.shape == (rows, width)
-        good = good and found.correct.shape == (rows, models) and found.y.min() >= 0 and found.y.max() < classes
-        if not good or (features is not None and features.mean.shape != features.scale.shape):
-            raise ParcelError("the saved rows do not fit together: they were changed or cut short.")
+        """All is checked here because the compiled kernels that read these arrays do not."""
+        try:
+            features = InputFeatures.from_tree(tree["features"]) if tree["features"] is not None else None
+            found = cls(tree["points"], tree["y"], tree["says"], features)
+            width = models * classes if features is None else len(features.mean)
+            good = _good_features(features) and _good_rows(found, width, models, classes)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ParcelError(f"{CHANGED} ({type(error).__name__}: {error})") from error
+        if not good:
+            raise ParcelError(CHANGED)
         return found
+
+
+def _good_rows(found: KnownRows, width: int, models: int, classes: int) -> bool:
+    rows = len(found.y)
+    shapes = (found.y.shape, found.points.shape, found.says.shape)
+    kinds = [str(part.dtype) for part in (found.y, found.points, found.says)]
+    if not rows or shapes != ((rows,), (rows, width), (rows, models)) or kinds != ["int64", "float32", "int32"]:
+        return False
+    codes = all(part.min() >= 0 and part.max() < classes for part in (found.y, found.says))
+    return codes and bool(np.isfinite(found.points).all())
+
+
+def _good_features(features: InputFeatures | None) -> bool:
+    if features is None:
+        return True
+    pair = (features.mean, features.scale)
+    good = all(part.ndim == 1 and part.dtype.kind == "f" and bool(np.isfinite(part).all()) for part in pair)
+    named = [*features.columns, *(value for values in features.categories.values() for value in values)]
+    return good and features.mean.shape == features.scale.shape and all(isinstance(name, str) for name in named)
 
 
 def _standardised(X: Any) -> InputFeatures:

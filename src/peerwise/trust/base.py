@@ -29,11 +29,13 @@ EXAMPLES = 64  # rows of fit's X that are kept to check an exported model on
 
 @dataclass(frozen=True)
 class Labelled:
-    """Checked rows to learn from: logits (n, models, classes), class codes, and the inputs where they are at hand."""
+    """Checked rows to learn from: logits (n, models, classes), class codes, and the inputs and groups (patients) where
+    they are at hand."""
 
     logits: Array
     y: NDArray[np.int64]
     X: Any = None
+    group: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,12 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         X: Any = None,
         validation: tuple[Any, ...] | None = None,
         kind: str = "logits",
+        group: ArrayLike | None = None,
     ) -> Self:
         """As `fit`, on pool outputs (n, models, classes) that are already there; ``y`` holds class codes.
 
-        ``validation``: (outputs, y) or (outputs, y, X). Own models' columns are expected out of fold.
+        ``validation``: (outputs, y) or (outputs, y, X). Own models' columns are expected out of fold. ``group``: whose
+        each row is; `Stacking` holds out whole groups where it measures importance, the others have no use for it.
         """
         held_out = _validation_rows(validation, "(outputs, y) or (outputs, y, X)", 3)
         self.check_settings()
@@ -119,7 +123,12 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._prepare([f"model-{m}" for m in range(models)], self.own)
         self.__dict__.pop("pool_", None)
         self.classes_, self.kind_ = np.arange(classes), kind
-        rows = Labelled(logits, check_codes(y, len(logits), classes), _inputs_for(X, len(logits), "X"))
+        rows = Labelled(
+            logits,
+            check_codes(y, len(logits), classes),
+            _inputs_for(X, len(logits), "X"),
+            _groups_for(group, len(logits)),
+        )
         val = None
         if held_out:
             val_logits = self._checked(held_out[0], "validation outputs")
@@ -326,6 +335,15 @@ def _inputs_for(X: Any, rows: int, what: str) -> Any:
     if X is not None and count_rows(X) != rows:
         raise DataError(f"{what} has {count_rows(X)} rows: expected {rows}, one a row of the outputs.")
     return X
+
+
+def _groups_for(group: ArrayLike | None, rows: int) -> NDArray[Any] | None:
+    if group is None:
+        return None
+    found = np.asarray(group)
+    if found.shape != (rows,):
+        raise DataError(f"group has shape {found.shape}: expected ({rows},), one a row of the outputs.")
+    return found
 
 
 def _validation_rows(validation: Any, expected: str, most: int) -> tuple[Any, ...] | None:

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from peerwise.errors import ModelError, ParcelError, PoolError
+from peerwise.errors import ConfigError, ModelError, ParcelError, PoolError, reason
 from peerwise.models import Member, export, wrap
 from peerwise.models.member import OnnxMember
 from peerwise.parcels import Store
 from peerwise.space import Pool
+from peerwise.space.ensembles import EnsembleRows
 
 if TYPE_CHECKING:
     from peerwise.trust.base import TrustLearner
@@ -46,10 +47,19 @@ def learner_from_tree(kind: type[Learner], tree: dict[str, Any], pool: Pool | No
     if tree["learner"] != kind.__name__:
         raise ParcelError(f"this is a saved {tree['learner']}: expected a {kind.__name__}. Load it with its own class.")
     own = tuple(tree["names"][m] if pool else m for m in tree["own"])
-    learner = kind(**{"pool": pool, "own": own, **tree["settings"]})
+    try:
+        learner = kind(**{"pool": pool, "own": own, **tree["settings"]})
+        learner.check_settings()
+    except (ConfigError, TypeError) as error:
+        raise ParcelError(f"the saved settings of {kind.__name__} were changed and cannot be used: {error}") from error
     learner._prepare(tree["names"], tree["own"])
     learner.classes_, learner.kind_ = np.asarray(tree["classes"]), tree["kind"]
-    learner._restore_tree(tree["fitted"])
+    try:
+        learner._restore_tree(tree["fitted"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ParcelError(
+            f"what the saved {kind.__name__} learned was changed or cut short ({reason(error)}). Fit it again."
+        ) from error
     return learner
 
 
@@ -67,7 +77,7 @@ def save_bundle(learner: TrustLearner, folder: str | Path) -> None:
 
 def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:
     tree = Store(folder).load("bundle")
-    if not {"learner", "settings", "names", "classes", "models", "row_shape"} <= set(tree):
+    if not {"learner", "settings", "own", "names", "classes", "kind", "fitted", "models", "row_shape"} <= set(tree):
         raise ParcelError(f"{folder} holds no saved learner: expected a folder written by {kind.__name__}.save.")
     models, shape = tree.pop("models"), tree.pop("row_shape")
     given = Pool(pool, classes=tree["classes"]) if pool is not None else _pool(models, tree, kind.__name__)
@@ -96,13 +106,14 @@ def _pool(models: list[dict[str, Any]], tree: dict[str, Any], kind: str) -> Pool
 
 def _exported(member: Member, learner: TrustLearner) -> bytes | None:
     try:
-        if member.transform is not None:
+        rows, example = member.transform, learner._example
+        if rows is not None and not (isinstance(rows, EnsembleRows) and rows.seen is None):
             raise ModelError("its transform is code and is not part of an ONNX file.")
         if isinstance(member, OnnxMember):
             return member.model.data
-        if learner._example is None:
+        if example is None:
             raise ModelError("there is no row to export it with; fit the learner again before saving it.")
-        return export(member, learner._example)
+        return export(member, example if rows is None else rows.in_order(example))
     except ModelError as error:
         # here, save_bundle, save: the fourth is the line of the caller
         warnings.warn(f"model {member.name!r} is saved by name only: {error}", stacklevel=4)

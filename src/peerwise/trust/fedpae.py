@@ -27,7 +27,7 @@ class FedPAE(FixedTrust):
         diversity = mean over rows of max(0, det G), G_ab = cosine of what a and b say besides the true class
 
     and of its first front (and the own models, so that the choice is never worse than they are on the rows it is made
-    on) the subset whose mean of probabilities is right most often is taken; of several the smaller, then the more
+    on) the subset whose votes are right most often is taken; of several the smaller, then the more
     diverse one. Its models share the trust alike. These rows are the validation rows or, where there are none, those
     given to ``fit``, with own columns out of fold.
 
@@ -90,7 +90,7 @@ class FedPAE(FixedTrust):
 
         sizes = (self.population, self.generations, max(1, min(largest, models)))
         front = pareto_front(fitness, own, *sizes, np.random.default_rng(self._seed()))
-        best = self._best([own, *front] if own.any() else front, probabilities, judged.y, fitness)
+        best = self._best([own, *front] if own.any() else front, judged, fitness)
         return np.asarray(best / best.sum())
 
     def _diversity(self, p: Array, y: NDArray[np.int64], models: int, classes: int) -> tuple[Measure, int]:
@@ -107,13 +107,14 @@ class FedPAE(FixedTrust):
     def _best(
         self,
         candidates: Iterable[Chromosome],
-        probabilities: Array,
-        y: NDArray[np.int64],
+        judged: Labelled,
         fitness: Callable[[Chromosome], tuple[float, float]],
     ) -> Chromosome:
+        votes = self._votes(judged.logits).astype(np.float64)
+
         def worth(chosen: Chromosome) -> tuple[float, int, float]:
-            answers = probabilities[:, chosen].astype(np.float64).mean(axis=1).argmax(axis=1)
-            return float((answers == y).mean()), -int(chosen.sum()), fitness(chosen)[1]
+            answers = np.round(votes[:, chosen].mean(axis=1), 12).argmax(axis=1)  # as it will answer, ties and all
+            return float((answers == judged.y).mean()), -int(chosen.sum()), fitness(chosen)[1]
 
         return max(candidates, key=worth)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import ConfigError, PoolError
+from peerwise.errors import ConfigError, ParcelError, PoolError
 from peerwise.space.competence import meta_labels
 from peerwise.space.outputs import Array, softmax
 from peerwise.trust.base import Decision, Labelled, TrustLearner
@@ -30,7 +30,7 @@ class FixedTrust(TrustLearner):
         return {"weights": self.weights_}
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
-        self.weights_ = tree["weights"]
+        self.weights_ = _shares(tree, "weights", len(self.model_names_))
 
     def _decide(self, logits: Array, X: Any) -> Decision:
         trust = np.repeat(self.weights_[None], len(logits), axis=0)
@@ -101,4 +101,16 @@ class PriorAdapted(FixedTrust):
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         super()._restore_tree(tree)
-        self.prior_ = tree["prior"]
+        self.prior_ = _shares(tree, "prior", len(self.classes_))
+
+
+def _shares(tree: dict[str, Any], name: str, count: int) -> NDArray[np.float64]:
+    """Saved numbers from 0 that sum to one."""
+    found: Any = tree.get(name)
+    good = isinstance(found, np.ndarray) and found.shape == (count,) and found.dtype.kind == "f"
+    if good and bool((found >= 0).all()) and abs(found.sum() - 1) < 1e-6:
+        return np.asarray(found)
+    raise ParcelError(
+        f"the saved {name} are {' '.join(str(found).split())[:80]}: expected {count} numbers from 0 that sum to one. "
+        f"They were changed or cut short: fit the learner again."
+    )

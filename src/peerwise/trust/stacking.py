@@ -36,8 +36,8 @@ class Stacking(TrustLearner):
     The answer is no mixture of votes, so ``trust`` is the models' shares of importance, the same for every row.
     ``importances_``: the meta-model's mean decrease in impurity summed by model, shares of one; None where it has no
     ``feature_importances_`` (logistic, boosting). ``permutation_``: what balanced accuracy loses when all of a model's
-    columns are shuffled together, measured on validation rows if there are any, else on rows held out of a meta-model
-    fitted to the rest; None where there are too few rows. Trust comes from the first of the two that is there.
+    columns are shuffled together, measured on validation rows if there are any, else on rows (whole groups) held out of
+    a meta-model fitted to the rest; None where these are too few. Trust comes from the first of the two that is there.
 
     Rows of one class are nothing to stack: the own models answer, all alike (without own models, all models do), every
     row counts as a fallback, and ``reason_`` says so.
@@ -84,7 +84,7 @@ class Stacking(TrustLearner):
         if validation is not None and len(validation.y):
             return permuted(fitted, validation, seed)
         lost: list[NDArray[np.float64]] = []
-        for rest, held_out in fold_rows(rows.y, FOLDS, seed):
+        for rest, held_out in fold_rows(rows.y, FOLDS, seed, rows.group):
             if len(np.unique(rows.y[rest])) > 1:
                 meta = make_meta(self.meta, seed).fit(columns_of(rows.logits[rest]), rows.y[rest])
                 lost.append(permuted(meta, Labelled(rows.logits[held_out], rows.y[held_out]), seed))

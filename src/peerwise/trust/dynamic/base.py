@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, ParcelError
 from peerwise.models.outputs import count_rows
 from peerwise.space.neighbours import Neighbourhood
 from peerwise.space.outputs import Array
@@ -145,6 +145,8 @@ class DynamicRule(TrustLearner):
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         self.space_ = KnownRows.from_tree(tree["rows"], len(self.model_names_), len(self.classes_))
+        if self.space_.space != self.space:
+            raise ParcelError(f"the saved rows lie in the space of {self.space_.space}: expected {self.space!r}.")
 
 
 def _some(X: Any, rows: NDArray[np.int64]) -> Any:

@@ -19,6 +19,7 @@ from peerwise.space.region import KnownRows, Space
 from peerwise.trust.base import Labelled, Vote
 from peerwise.trust.dynamic.base import DynamicRule, Nearby, Weights, summed
 
+CHANGED = "the saved evidence does not fit its rows: it was changed or cut short. Fit the learner again."
 BLOCK = 1000  # rows whose evidence is laid out at once
 
 
@@ -37,13 +38,14 @@ class METADES(DynamicRule):
     others. Only rows are used whose consensus (votes of the first less those of the second answer, over all models) is
     below ``Hc``; if there is none, all. Nobody selected: all models vote.
 
-    From DESlib: its second argument, ``meta_classifier``, is left out; its ``Hc`` of 1 takes every row, here those that
-    the models differ on, as published. See `DynamicRule` for what all rules share.
+    From DESlib: the arguments come in the same order, but ``meta_classifier`` can be None only; its ``Hc`` of 1 takes
+    every row, here those that the models differ on, as published. See `DynamicRule` for what all rules share.
     """
 
     def __init__(
         self,
         pool: Any = None,
+        meta_classifier: None = None,
         k: int = 7,
         Kp: int = 5,
         Hc: float = 1.0,
@@ -54,6 +56,7 @@ class METADES(DynamicRule):
         vote: Vote = "hard",
     ) -> None:
         super().__init__(pool, k, own=own, space=space, vote=vote)
+        self.meta_classifier = meta_classifier
         self.Kp = Kp
         self.Hc = Hc
         self.selection_threshold = selection_threshold
@@ -61,6 +64,11 @@ class METADES(DynamicRule):
     def check_settings(self) -> None:
         super().check_settings()
         self._whole_from(1, "Kp")
+        if self.meta_classifier is not None:
+            raise ConfigError(
+                f"meta_classifier={self.meta_classifier!r}: expected None, as it is always naive Bayes. k is the third "
+                f"argument, as in DESlib: METADES(pool, None, 7), or k=7 by name."
+            )
         for name in ("Hc", "selection_threshold"):
             value: float = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
@@ -120,13 +128,19 @@ class METADES(DynamicRule):
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         super()._restore_tree(tree)
+        profiles = tree["profiles"]
+        if (profiles is None) != (self.space == "decision"):
+            raise ParcelError(CHANGED)
         self.profiles_ = self.space_
-        if tree["profiles"] is not None:
-            self.profiles_ = KnownRows.from_tree(tree["profiles"], len(self.model_names_), len(self.classes_))
-        self.true_, self.log_odds_, self.prior_ = tree["true"], tree["log_odds"], tree["prior"]
-        good = self.true_.shape == self.profiles_.correct.shape == self.space_.correct.shape
-        if not good or self.log_odds_.shape != (self._kinds(),) or self.prior_.shape != (1,):
-            raise ParcelError("the saved evidence does not fit its rows: it was changed or cut short.")
+        if profiles is not None:
+            self.profiles_ = KnownRows.from_tree(profiles, len(self.model_names_), len(self.classes_))
+        self.true_, self.log_odds_, self.prior_ = (tree[name] for name in ("true", "log_odds", "prior"))
+        learned = (self.true_, self.log_odds_, self.prior_)
+        shapes = [self.space_.says.shape, (self._kinds(),), (1,)]
+        good = self.profiles_.space == "decision" and self.profiles_.says.shape == self.space_.says.shape
+        good = good and [np.shape(part) for part in learned] == shapes
+        if not good or not all(part.dtype.kind in "if" and np.isfinite(part).all() for part in learned):
+            raise ParcelError(CHANGED)
 
 
 def _tenths(values: Array) -> NDArray[np.int8]:

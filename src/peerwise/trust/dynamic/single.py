@@ -39,17 +39,17 @@ class OLA(SingleBest):
 
 
 class LCA(SingleBest):
-    """Local class accuracy (Woods, Kegelmeyer & Bowyer, 1997): the model that is right most often among the neighbours
-    of the very class that it gives to the row; 0 where no neighbour is of that class.
+    """Local class accuracy (Woods, Kegelmeyer & Bowyer, 1997): the model that is right most often on the neighbours to
+    which it gives the same class as to the row; 0 where there is no such neighbour.
 
-    See `SingleBest` for ties and `DynamicRule` for what all rules share.
+    DESlib's code takes the neighbours whose true class is that one instead, so that a model which always gives it is
+    never wrong there. See `SingleBest` for ties and `DynamicRule` for what all rules share.
     """
 
     def _score(self, near: Nearby) -> NDArray[Any]:
-        labels = near.known.y.astype(np.int32)
         right, alike = np.zeros(near.says.shape, np.int32), np.zeros(near.says.shape, np.int32)
         for rows in near.index.T:
-            same = near.says == labels[rows][:, None]
+            same = near.says == near.known.says[rows]
             alike += same
             right += same & near.known.correct[rows]
         return np.asarray(right / np.maximum(alike, 1))
