@@ -93,12 +93,19 @@ def cells(study: str) -> Iterator[Cell]:
 
 
 def data_of(cell: Cell) -> Dataset:
-    """So many train rows and test rows of the official parts, the same for every cell."""
+    """So many train rows and test rows of the official parts, the same for every cell; with more or fewer public rows
+    there are as many more or fewer, so that the sites have as many as elsewhere."""
     if cell.dataset == "coloured_digits":
         return coloured_digits(colours=cell.sites)
     data, rng = load(cell.dataset), np.random.default_rng(0)
     parts = zip(("train", "test"), SIZES[cell.dataset], strict=True)
     drawn = [rng.choice(np.flatnonzero(data.columns["official_split"] == part), size, False) for part, size in parts]
+    more = cell.changes.get("public", PUBLIC) - PUBLIC
+    if more > 0:
+        spare = np.setdiff1d(np.flatnonzero(data.columns["official_split"] == "train"), drawn[0])
+        drawn.append(rng.choice(spare, more, False))
+    else:
+        drawn[0] = drawn[0][: len(drawn[0]) + more]
     return data.take(np.sort(np.concatenate(drawn)))
 
 
@@ -140,7 +147,10 @@ def run_cell(cell: Cell, seeds: int, out: Path, *, personal: bool, workers: int)
     found = assess(run)
     about = {"study": cell.study, "dataset": cell.dataset, "split": cell.split, "sites": cell.sites, "mark": cell.mark}
     about |= {"seeds": seeds, "personal": personal}
-    lost = {line["method"]: f"{line['sites']} of {line['of']}: {line['why']}" for line in found.collapsed}
+    lost: dict[str, str] = {}
+    for line in found.collapsed:
+        said = f"{line['what']} at {line['sites']} of {line['of']}: {line['why']}"
+        lost[line["method"]] = "; ".join(filter(None, [lost.get(line["method"]), said]))
     table = found.methods.reset_index().assign(**about)
     table["collapsed"] = [lost.get(method, "") for method in table["method"]]
     table["method"] = [method.split("~")[0] for method in table["method"]]

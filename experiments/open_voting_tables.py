@@ -79,7 +79,7 @@ def as_markdown(methods: pd.DataFrame, by_k: pd.DataFrame) -> str:
                          == [dataset, split, sites, mark, personal, line["method"]]).all(axis=1)]  # fmt: skip
             text += _row(line, PUBLISHED.get((dataset, split, line["method"]), {}).get(int(sites)), same)
         for _, line in part[part["collapsed"] != ""].iterrows():
-            text += f"\n{line['method']} has collapsed at {line['collapsed']}\n"
+            text += f"\n{line['method']}: {line['collapsed']}\n"
     return text
 
 

@@ -19,6 +19,7 @@ TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--se
 KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
 JSON_PARTS = {"experiment", "evaluation", "summary", "sites", "subgroups", "site_subgroups", "fell_back", "folder"}
 JSON_PARTS |= {"peers_left_out", "missed_rounds", "privacy", "tuned", "collapsed", "curves"}
+JSON_PARTS |= {"confusions", "vote_curves"}
 SUMMARY_NAMES = """
     method accuracy accuracy_std accuracy_seed_std accuracy_worst accuracy_worst_tenth accuracy_gain
     accuracy_gain_low accuracy_gain_high accuracy_wins accuracy_ties accuracy_losses accuracy_win_rate

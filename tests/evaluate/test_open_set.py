@@ -12,8 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from peerwise.cli.as_json import as_json
 from peerwise.evaluate import assess
-from peerwise.evaluate.open_set import collapse, collapsed, confusion, open_auroc, site_open_auroc, vote_curves
+from peerwise.evaluate.open_set import (
+    collapse,
+    collapsed,
+    confusion,
+    confusions,
+    never_answered,
+    open_auroc,
+    site_open_auroc,
+    vote_curves,
+)
 from peerwise.report import print_assessment
 from peerwise.run import Experiment, Run
 from peerwise.run.score import site_row
@@ -140,6 +150,9 @@ def test_the_confusion_worked_out_by_hand():
         ([[60, 0], [40, 0]], "'well' answers 100% of 100 rows, and is 60% of them"),
         ([[60, 0], [35, 5]], "'well' answers 95% of 100 rows"),
         ([[60, 0], [34, 6]], ""),
+        ([[945, 0], [5, 50]], ""),  # the sick are few, and nearly all of them found
+        ([[945, 0], [27, 28]], ""),
+        ([[945, 0], [28, 27]], "'well' answers 97% of 1000 rows, and is 94% of them"),  # more than half are lost
         ([[97, 0], [3, 0]], ""),  # hardly anybody is sick: no wonder that nobody is called so
         ([[91, 0], [9, 0]], ""),  # too few rows to say
         ([[91, 9], [0, 0]], ""),
@@ -151,11 +164,32 @@ def test_one_answer_to_nearly_all_rows_is_a_collapse(table, said):
     assert bool(collapse(np.array(table), ["well", "sick"])) == bool(said)
 
 
-def test_classes_that_are_never_answered_are_a_collapse():
+def test_classes_that_are_never_answered_are_named_but_are_no_collapse():
     table = np.array([[40, 10, 0], [10, 40, 0], [5, 5, 0]])
-    assert collapse(table, "xyz") == "never answers 'z': 1 of 3 classes with 10 rows or more"
-    table[2] = [5, 4, 0]
     assert collapse(table, "xyz") == ""
+    said = "'z': 1 of 3 classes that it was trained on and that have 10 rows or more"
+    assert never_answered(table, "xyz", [9, 9, 1]) == said
+    assert never_answered(table, "xyz", [9, 9, 0]) == ""  # the site has never seen one
+    table[2] = [5, 4, 0]
+    assert never_answered(table, "xyz", [9, 9, 1]) == ""
+    assert never_answered(np.zeros((3, 3), np.int64), "xyz", [1, 1, 1]) == ""
+
+
+def test_a_user_is_told_apart_which_classes_a_method_never_answers():
+    y = np.repeat([0, 1, 2], [40, 30, 30])
+    never = np.eye(3)[np.where(y == 1, 0, y)]
+    run = run_of({(0, "some", "a"): tree(y, never), (0, "some", "b"): tree(y, np.eye(3)[np.where(y == 2, 0, y)])})
+    (line,) = collapsed(run, ["zero", "one", "two"])  # both sites were trained on zero and one
+    assert (line["what"], line["sites"], line["of"], line["site"]) == ("never answers a class", 1, 2, "a")
+    shown = printed(run)
+    assert "never answers a class: some at 1 of 2 sites x seeds, such as a (seed 0): 'one': 1 of 2 classes" in shown
+    assert "collapsed" not in shown
+
+
+def test_confusions_are_those_of_all_sites_together():
+    y = np.array([0, 1, 2])
+    run = run_of({(0, "m", "a"): tree(y, np.eye(3)[[0, 0, 2]]), (0, "m", "b"): tree(y, np.eye(3)[[0, 1, 1]])})
+    assert confusions(run, 3) == [{"seed": 0, "method": "m", "table": [[2, 0, 0], [1, 1, 0], [0, 1, 1]]}]
 
 
 def test_a_user_is_warned_of_a_collapse_once_a_method():
@@ -175,6 +209,18 @@ def test_a_user_is_warned_of_a_collapse_once_a_method():
     shown = printed(run)
     assert "collapsed: lost at 2 of 3 sites x seeds, such as b (seed 0): 'zero' answers 100% of 60 rows" in shown
     assert "collapsed: fine" not in shown
+
+
+def test_a_script_gets_the_confusions_and_the_curve_as_json():
+    run = two_sites()
+    run.predictions[0, "local", "a"] = tree([0, 1], np.eye(3)[[0, 2]])
+    run = run_of(run.predictions)
+    found = as_json(run, assess(run, classes=["zero", "one", "two"]))
+    assert found["vote_curves"] == [
+        {"seed": 0, "method": "vote", "site": site, "accuracy": [1.0, 1.0]} for site in ("a", "b")
+    ]
+    tables = {line["method"]: line["table"] for line in found["confusions"]}
+    assert tables == {"vote": [[2, 0, 0], [0, 2, 0], [0, 0, 2]], "local": [[1, 0, 0], [0, 0, 1], [0, 0, 0]]}
 
 
 def test_the_curve_has_the_accuracy_of_every_number_of_voters():

@@ -10,10 +10,15 @@ from net_federations import image_sites
 
 from peerwise.checks import check_method
 from peerwise.errors import ConfigError, DataError
+from peerwise.methods.base import FELL_BACK
 from peerwise.methods.distilled_vote import DistilledVote
 from peerwise.methods.fedov import FedOV
 from peerwise.methods.fedsov import FedSOV
+from peerwise.methods.open_nets import built_net
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
+from peerwise.methods.registry import make_method
+from peerwise.models.fitted import tensors
+from peerwise.models.nets import net_probabilities
 from peerwise.parcels import Parcel
 from peerwise.run.rounds import RUN, answer, begin, run_method
 
@@ -81,6 +86,86 @@ def test_the_nets_are_those_of_the_method_that_they_are_named_after():
         mine = method.share(sites[0], 0)
         begin(whole, sites[0])
         assert whole.share(sites[0], 0) == mine
+
+
+def test_a_run_trains_the_same_whole_nets_once_whatever_it_says_of_pruning():
+    full = {"compress": "none", "prune_epochs": 3, "prune_stages": 2, "sparsity": 0.5}
+    plans = [
+        make_method(name, settings, folds=5, epochs=None, sites=4).plan()
+        for name, settings in (("fedsov", full), ("distilled_vote", {}), ("feddes_open", {}))
+    ]
+    assert plans[0] == plans[1] == plans[2]
+    assert make_method("fedsov", {}, folds=5, epochs=None, sites=4).plan().sparsity == 0.75
+
+
+def shared(sites):
+    """Every site has trained and said its net, and heard nothing."""
+    method = DistilledVote(local_epochs=1, student_epochs=1)
+    for site in sites:
+        begin(method, site)
+    return method, {site.name: method.share(site, 0) for site in sites}
+
+
+def test_a_user_is_told_where_no_student_came():
+    sites = digit_sites()
+    method, nets = shared(sites)
+    assert sites[0].state[FELL_BACK] == {"to": "the vote", "why": "no student came"}
+    for site in sites:
+        method.absorb(site, 0, nets)
+        assert FELL_BACK in site.state
+    method.absorb(sites[1], 1, {"site-0": method.share(sites[0], 1)})
+    assert FELL_BACK not in sites[1].state
+    method.absorb(sites[2], 1, {})
+    assert sites[2].state[FELL_BACK]["why"] == "no student came"
+
+
+def test_a_site_without_a_net_of_its_own_votes_with_those_of_its_peers():
+    sites = digit_sites()
+    _, nets = shared(sites[1:])
+    method, late = DistilledVote(local_epochs=1), sites[0]
+    begin(method, late)
+    assert np.allclose(answer(method, late, late.test.X), 0.1)
+    method.absorb(late, 0, nets)
+    method.absorb(sites[1], 0, nets)
+    assert "own" not in late.state
+    assert np.array_equal(answer(method, late, late.test.X), answer(method, sites[1], late.test.X))
+    found = method.details(late, late.test.X)
+    assert found["models"] == ["cnn8@site-1", "cnn8@site-2"]
+    assert "own" not in found
+
+
+def test_rows_on_which_the_student_is_no_number_are_answered_by_the_vote():
+    sites = image_sites(("cnn8", "cnn8"), rows=20)
+    sites = [replace(site, public=site.train.X[:5]) for site in sites]
+    method, nets = shared(sites)
+    for site in sites:
+        method.absorb(site, 0, nets)
+    method.absorb(sites[1], 1, {"site-0": method.share(sites[0], 1)})
+    asked = sites[1].test.X.astype(np.float32)
+    asked[::2] = np.inf
+    student = net_probabilities(built_net(sites[1].state["student"], sites[1], 10), tensors(asked, "cpu"))
+    assert np.isnan(student[::2]).all()
+    found = answer(method, sites[1], asked)
+    assert np.array_equal(found[1::2], student[1::2])
+    assert np.array_equal(found[::2], method.vote(sites[1], asked[::2]).probabilities)
+
+
+def test_a_site_that_could_use_no_peers_net_does_not_teach():
+    sites = digit_sites()
+    method, nets = shared(sites)
+    bad = {name: Parcel(**{**nets[name], "recipe": "none"}) for name in ("site-1", "site-2")}
+    method.absorb(sites[0], 0, {**nets, **bad})
+    assert len(sites[0].state[PEERS_LEFT_OUT]) == 2
+    assert not method.share(sites[0], 1)
+
+
+def test_a_peer_that_has_nothing_more_to_say_is_not_left_out():
+    sites = digit_sites()
+    method, nets = shared(sites)
+    bad = {**nets, "site-2": Parcel(**{**nets["site-2"], "recipe": "none"})}
+    method.absorb(sites[1], 0, bad)
+    method.absorb(sites[1], 1, {"site-0": Parcel(), "site-2": Parcel()})
+    assert set(sites[1].state[PEERS_LEFT_OUT]) == {"*@site-2"}  # the one of round 0
 
 
 def test_a_site_that_the_student_has_not_reached_votes():

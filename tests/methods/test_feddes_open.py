@@ -12,6 +12,7 @@ from peerwise.checks import check_method
 from peerwise.errors import ConfigError
 from peerwise.methods.feddes_open import FedDESOpen
 from peerwise.methods.fedsov import FedSOV
+from peerwise.parcels import Keep
 from peerwise.run.rounds import RUN, answer, begin, run_method
 
 LIGHT = {"local_epochs": 15, "batch_size": 16, "lr": 0.003, "folds": 2}
@@ -86,6 +87,19 @@ def test_the_own_net_is_judged_on_rows_that_it_has_not_seen(fitted):
         assert held_out.shape == seen.shape
         codes = np.arange(len(site.train))
         assert held_out[codes, site.train.y].mean() < seen[codes, site.train.y].mean()
+
+
+def test_rows_of_other_groups_are_answered_anew():
+    """What is kept of one run must not answer for another in which the rows of one person stay together."""
+    keep, method, found = Keep(), FedDESOpen(local_epochs=1, folds=2), []
+    for group in (None, np.array(["one person"] * 20, dtype=object)):
+        site = replace(image_sites(("cnn8", "cnn8"), rows=20)[0], keep=keep)
+        site.train = replace(site.train, group=group)
+        begin(method, site)
+        method.share(site, 0)
+        found.append(site.state["held_out"])
+    assert not np.array_equal(*found)
+    assert (found[1][:, -1] == 1).all()  # one group leaves nothing to learn from
 
 
 def test_it_sends_what_the_vote_sends():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -60,7 +61,9 @@ def test_the_placeholders_ask_for_unknown_as_second_best_and_between_classes():
     second = np.mean([-(row[2] - np.logaddexp(row[1 - y], row[2])) for row, y in zip(logits, Y.tolist(), strict=True)])
     without = open_loss(net, (X, Y), Terms(), TURNED).item()
     torch.manual_seed(3)
-    found = open_loss(net, (X, Y), Terms(placeholders=True), TURNED).item()
+    found = open_loss(net, (X, Y), Terms(second_best=True, between=True), TURNED).item()
+    torch.manual_seed(3)
+    one = open_loss(net, (X, Y), Terms(between=True), TURNED).item()
     torch.manual_seed(3)
     order = torch.randperm(3)
     pairs = (Y[order] != Y).numpy()
@@ -69,7 +72,9 @@ def test_the_placeholders_ask_for_unknown_as_second_best_and_between_classes():
     assert pairs.any()
     between = -_log_softmax(mixed)[:, 2].mean()
     assert found == pytest.approx(without + second + 0.01 * between, rel=1e-4)
-    one_class = open_loss(net, (X, torch.zeros(3, dtype=torch.int64)), Terms(placeholders=True), TURNED)
+    assert one == pytest.approx(without + 0.01 * between, rel=1e-4)
+    assert open_loss(net, (X, Y), Terms(second_best=True), TURNED).item() == pytest.approx(without + second, rel=1e-4)
+    one_class = open_loss(net, (X, torch.zeros(3, dtype=torch.int64)), Terms(between=True), TURNED)
     assert torch.isfinite(one_class)
 
 
@@ -100,7 +105,7 @@ def test_known_and_unknown_rows_meet_in_one_batch():
     net.backbone.register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
     images = torch.randint(0, 256, (6, 1, 28, 28), dtype=torch.uint8)
     outliers = outliers_for("image", images.numpy())
-    open_loss(net, (images, torch.tensor([0, 1] * 3)), Terms(smooth=True, placeholders=True), outliers)
+    open_loss(net, (images, torch.tensor([0, 1] * 3)), Terms(smooth=True, between=True), outliers)
     assert sizes == [18]
 
 
@@ -118,14 +123,14 @@ def test_the_phases_follow_one_another(epochs, lengths):
     plan = OpenPlan(epochs, terms, phased=True)
     assert [length for length, _ in plan.phases()] == lengths
     assert sum(lengths) == epochs
-    assert plan.phases()[-1][1] == terms or epochs == 1
+    assert plan.phases()[-1][1] == terms  # however short
     assert OpenPlan(epochs, terms).phases() == [(epochs, terms)]
 
 
 def test_attacks_come_after_a_third_and_smooth_outliers_after_two():
-    terms = Terms(attack=Attack(1, 0.02, 0.5), smooth=True, placeholders=True)
+    terms = Terms(attack=Attack(1, 0.02, 0.5), smooth=True, between=True)
     first, second, third = (phase for _, phase in OpenPlan(9, terms, phased=True).phases())
-    assert (first.destroyed, first.attack, first.smooth, first.placeholders) == (True, None, False, True)
+    assert (first.destroyed, first.attack, first.smooth, first.between) == (True, None, False, True)
     assert (second.attack, second.smooth) == (terms.attack, False)
     assert third == terms
 
@@ -159,6 +164,41 @@ def test_only_weights_before_the_last_layer_are_left_out():
     assert names == expected
 
 
+def test_what_is_no_weight_of_a_layer_stays_whole():
+    net = new_net("vit", np.zeros((1, 1, 28, 28), np.uint8), (), 3, seed=0)
+    names = {name.split(".")[-1] for name in prunable(net)}
+    assert names == {"weight"}  # neither the token nor the positions
+    assert not {"backbone.body.token", "backbone.body.position"} & set(prunable(net))
+
+
+@pytest.mark.parametrize("recipe", ["lenet", "mobilenet_v2", "resnet18"])
+def test_no_layer_is_left_out_wholly(recipe):
+    """Of twenty sites' tickets: nets whose layers begin with weights of very different sizes."""
+    net = new_net(recipe, np.zeros((1, 1, 28, 28), np.uint8), (), 3, seed=0)
+    total = sum(weight.numel() for weight in prunable(net).values())
+
+    def learn(masks, stage):
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.mul_(0.5 + 0.5 * torch.rand(parameter.shape, generator=torch.Generator().manual_seed(stage)))
+
+    masks = find_ticket(net, 0.95, 2, learn)
+    assert sum(int(mask.sum()) for mask in masks.values()) == round(0.05 * total)
+    for mask in masks.values():
+        assert int(mask.sum()) >= max(1, mask.numel() // 200)
+
+
+def test_no_stages_are_trained_where_nothing_is_left_out():
+    made = outliers_for("table", TABLE)
+    steps = []
+    counted = replace(made, destroyed=lambda x: steps.append(len(x)) or made.destroyed(x))
+    net = new_net("mlp", TABLE, (), 3, seed=1)
+    learn_open(net, (torch.from_numpy(TABLE), LABELS), replace(PLAN, compress="tickets"), counted, 0)
+    assert sum(steps) == 3 * len(TABLE)  # the epochs of the plan alone
+    whole = net_weights(_learned(PLAN))
+    assert all(np.array_equal(value, whole[name]) for name, value in net_weights(net).items())
+
+
 def test_training_repeats_exactly_and_follows_its_seed():
     one, two, other = (net_weights(_learned(PLAN, seed)) for seed in (0, 0, 1))
     assert all(np.array_equal(one[name], two[name]) for name in one)
@@ -178,13 +218,21 @@ def test_stages_leave_ever_fewer_weights_down_to_the_promise(total, sparsity, st
 @given(st.integers(0, 2**31 - 1), st.floats(0, 1))
 def test_the_largest_weights_of_all_layers_together_are_kept(seed, share):
     net = new_net("mlp", TABLE, (), 3, seed=seed)
-    flat = torch.cat([weight.detach().abs().flatten() for weight in prunable(net).values()])
-    keep = round(share * len(flat))
+    weights = {name: weight.detach().abs() for name, weight in prunable(net).items()}
+    total = sum(weight.numel() for weight in weights.values())
+    keep = round(share * total)
     masks = largest(net, keep)
-    mask = torch.cat([masks[name].flatten() for name in prunable(net)])
-    assert int(mask.sum()) == keep
-    if 0 < keep < len(flat):
-        assert flat[mask].min() >= flat[~mask].max()
+    assert sum(int(mask.sum()) for mask in masks.values()) == keep
+    for name, weight in weights.items():  # of a layer, the largest
+        if masks[name].any() and not masks[name].all():
+            assert weight[masks[name]].min() >= weight[~masks[name]].max()
+    if keep >= 10:  # of all together too, but for what a layer keeps in any case
+        least = {name: max(1, math.ceil(0.1 * keep / total * weight.numel())) for name, weight in weights.items()}
+        assert all(int(masks[name].sum()) >= least[name] for name in masks)
+        free = [weights[name][mask] for name, mask in masks.items() if int(mask.sum()) > least[name]]
+        lost = torch.cat([weights[name][~mask] for name, mask in masks.items()])
+        if free and len(lost):
+            assert min(part.min() for part in free) >= lost.max()
 
 
 def test_a_ticket_goes_back_to_its_first_values_and_never_takes_a_weight_back():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from peerwise.evaluate import Assessment
+from peerwise.evaluate.open_set import confusions, vote_curves
 from peerwise.run import Run
 
 
@@ -25,13 +26,23 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
     * ``peers_left_out``: one a seed, method, site and ``model`` that the site had to do without: ``why``
     * ``missed_rounds``: one a seed, method and site that did not take part in all rounds; ``privacy``: one a method
       with a guarantee; ``tuned``: one a method whose learning rate was chosen
-    * ``collapsed``: one a method that hardly answers with more than one class somewhere, or never with some
+    * ``collapsed``: one a method that somewhere hardly answers with more than one class, or never with some that the
+      site was trained on (``what`` says which)
+    * ``confusions``: one a seed and method, all sites together: ``table``, a list a class (in the order of
+      ``evaluation.classes``) of how many of its test rows were answered with each
+    * ``vote_curves``: one a seed, method and site where models vote by what they know: ``accuracy``, a list, if 1, 2,
+      ... of them voted
     * ``curves``: one a seed, method, site and ``name``: ``points``, each a round (from 0) and a value
 
     The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
     known or not defined is null; for a site's metrics ``undefined`` says why.
     """
-    tree = {
+    plain: dict[str, Any] = _plain(_parts(run, found))
+    return plain
+
+
+def _parts(run: Run, found: Assessment) -> dict[str, Any]:
+    return {
         "experiment": {key: value for key, value in asdict(run.experiment).items() if value is not None},
         "evaluation": found.settings,
         "summary": _records(found.methods.reset_index()),
@@ -44,6 +55,11 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
         "privacy": found.privacy,
         "tuned": found.tuned,
         "collapsed": found.collapsed,
+        "confusions": confusions(run, len(found.settings["classes"])),
+        "vote_curves": [
+            {"seed": seed, "method": method, "site": site, "accuracy": part["accuracy"].tolist()}
+            for (seed, method, site), part in vote_curves(run).groupby(["seed", "method", "site"], sort=False)
+        ],
         "curves": [
             {"seed": seed, "method": method, "site": site, "name": name, "points": points}
             for (seed, method, site), tree in run.predictions.items()
@@ -51,8 +67,6 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
         ],
         "folder": str(run.folder) if run.folder else None,
     }
-    plain: dict[str, Any] = _plain(tree)
-    return plain
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:

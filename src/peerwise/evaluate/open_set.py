@@ -14,7 +14,8 @@ from peerwise.metrics import Labels
 from peerwise.run import Run
 
 NEARLY_ALL = 0.95  # of the rows answered with one class
-ENOUGH = 10  # rows of a class that is never answered, to be more than chance
+ENOUGH = 10  # rows of a class, to be more than chance
+COLLAPSED, NEVER = "collapsed", "never answers a class"
 
 
 def open_auroc(y: Labels, unknown: ArrayLike, known_classes: Sequence[int]) -> tuple[float, str]:
@@ -54,7 +55,7 @@ def confusion(y: Labels, answers: Labels, classes: int) -> NDArray[np.int64]:
 
 def collapse(table: NDArray[np.int64], classes: Sequence[str]) -> str:
     """What a `confusion` shows of a collapse, in words, or nothing: 95 % of the rows answered with one class though
-    5 % or more, and 10 rows, are of others; or classes of 10 rows or more that are never answered.
+    5 % or more, and 10 rows, are of others, and half of these or more are among them.
 
     >>> collapse(np.array([[50, 0], [49, 1]]), ["well", "sick"])
     "'well' answers 99% of 100 rows, and is 50% of them"
@@ -65,30 +66,57 @@ def collapse(table: NDArray[np.int64], classes: Sequence[str]) -> str:
     answered, present = table.sum(axis=0), table.sum(axis=1)
     top = int(answered.argmax())
     others = rows - int(present[top])
-    if answered[top] >= NEARLY_ALL * rows and others >= max(ENOUGH, (1 - NEARLY_ALL) * rows):
+    swallowed = int(answered[top] - table[top, top])
+    many = others >= max(ENOUGH, (1 - NEARLY_ALL) * rows) and 2 * swallowed >= others
+    if answered[top] >= NEARLY_ALL * rows and many:
         share = present[top] / rows
         return f"{classes[top]!r} answers {answered[top] / rows:.0%} of {rows} rows, and is {share:.0%} of them"
-    many = present >= ENOUGH
-    never = [repr(classes[int(code)]) for code in np.flatnonzero(many & (answered == 0))]
-    if never:
-        return f"never answers {', '.join(never)}: {len(never)} of {many.sum()} classes with {ENOUGH} rows or more"
     return ""
 
 
+def never_answered(table: NDArray[np.int64], classes: Sequence[str], trained: ArrayLike) -> str:
+    """Which classes of 10 rows or more a `confusion` has no answer of, in words, or nothing. Only those count of which
+    the site has train rows (``trained``: how many of each class): nobody answers what it has never seen.
+
+    >>> never_answered(np.array([[40, 0, 0], [10, 0, 0], [10, 0, 0]]), "xyz", [70, 20, 0])
+    "'y': 1 of 2 classes that it was trained on and that have 10 rows or more"
+    """
+    counted = (table.sum(axis=1) >= ENOUGH) & (np.asarray(trained) > 0)
+    never = [repr(classes[int(code)]) for code in np.flatnonzero(counted & (table.sum(axis=0) == 0))]
+    if not never:
+        return ""
+    among = f"{len(never)} of {counted.sum()} classes that it was trained on and that have {ENOUGH} rows or more"
+    return f"{', '.join(never)}: {among}"
+
+
 def collapsed(run: Run, classes: Sequence[str]) -> list[dict[str, Any]]:
-    """A line for each method that has collapsed somewhere: ``method``, at how many ``sites`` (over all seeds) ``of``
-    those with test rows, and the first of them (``seed``, ``site``, ``why``)."""
-    found: dict[str, dict[str, Any]] = {}
+    """A line for each method and ``what``, which is "collapsed" or, at sites where that is not so, "never answers a
+    class": ``method``, at how many ``sites`` (over all seeds) ``of`` those with test rows, and the first of them
+    (``seed``, ``site``, ``why``)."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     scored: dict[str, int] = {}
     for (seed, method, site), tree in run.predictions.items():
         if not len(tree["y"]):
             continue
         scored[method] = scored.get(method, 0) + 1
-        why = collapse(confusion(tree["y"], tree["probabilities"].argmax(axis=1), len(classes)), classes)
+        table = confusion(tree["y"], tree["probabilities"].argmax(axis=1), len(classes))
+        what, why = COLLAPSED, collapse(table, classes)
+        if not why:
+            what, why = NEVER, never_answered(table, classes, tree["label_counts"])
         if why:
-            line = {"method": method, "sites": 0, "seed": seed, "site": site, "why": why}
-            found.setdefault(method, line)["sites"] += 1
-    return [{**line, "of": scored[method]} for method, line in found.items()]
+            line = {"method": method, "what": what, "sites": 0, "seed": seed, "site": site, "why": why}
+            found.setdefault((method, what), line)["sites"] += 1
+    return [{**line, "of": scored[line["method"]]} for line in found.values()]
+
+
+def confusions(run: Run, classes: int) -> list[dict[str, Any]]:
+    """The `confusion` of every ``seed`` and ``method``, all sites together, as ``table``: a list a class, of how many
+    of its rows were answered with each."""
+    tables: dict[tuple[int, str], NDArray[np.int64]] = {}
+    for (seed, method, _), tree in run.predictions.items():
+        table = confusion(tree["y"], tree["probabilities"].argmax(axis=1), classes)
+        tables[seed, method] = tables.get((seed, method), 0) + table
+    return [{"seed": seed, "method": method, "table": table.tolist()} for (seed, method), table in tables.items()]
 
 
 def vote_curves(run: Run) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, DataError, ParcelError, reason
-from peerwise.methods.base import Inbox
+from peerwise.methods.base import FELL_BACK, Inbox
 from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
 from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name
 from peerwise.models import find_recipe
@@ -32,8 +32,9 @@ class DistilledVote(OnOpenNets):
 
     The student is that site's kind of net without the extra output, trained ``student_epochs`` long; how many public
     rows there are and of which classes is the federation's (``public``, ``public_alpha``). All sites answer with it; a
-    site that it has not reached answers with the vote of the nets it has, without any with all classes alike. A student
-    that cannot be used is left out as a peer's net is.
+    site that it has not reached answers with the vote of the nets it has, as do all where the student's answer is no
+    number; without any net all classes are alike. A student that cannot be used is left out as a peer's net is. A site
+    that could use no peer's net does not teach: its student would know no more than its own.
 
     Departs from the papers, where a server holds the public rows and the student.
     """
@@ -65,9 +66,15 @@ class DistilledVote(OnOpenNets):
                     f"that belong to nobody. Set some aside, e.g. public=500 (--public 500)."
                 )
 
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state[FELL_BACK] = {"to": "the vote", "why": "no student came"}
+
     def share(self, site: Site, round: int) -> Parcel:
         said = super().share(site, round) if "own" not in site.state else Parcel()
-        if round == 0 or site.name != min([site.name, *site.state.get("peers", {})]):
+        peers = site.state.get("peers", {})
+        all_refused = not peers and PEERS_LEFT_OUT in site.state
+        if round == 0 or all_refused or site.name != min([site.name, *peers]):
             return said
         made = site.keep(self._student_key(site), lambda: self._student(site))
         site.state["seconds"]["train"] += made["seconds"]
@@ -75,30 +82,44 @@ class DistilledVote(OnOpenNets):
         return Parcel(**said, student=student, **({} if said else {"classes": list(site.classes)}))
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
-        before = site.state.get("peers", {})
-        super().absorb(site, round, {name: each for name, each in inbox.items() if not _student_alone(each)})
+        before, refused = site.state.get("peers", {}), site.state.get(PEERS_LEFT_OUT, {})
+        super().absorb(site, round, {name: each for name, each in inbox.items() if each and not _student_alone(each)})
         site.state["peers"] = {**before, **site.state["peers"]}
+        if refused:
+            site.state[PEERS_LEFT_OUT] = {**refused, **site.state[PEERS_LEFT_OUT]}
         for sender in sorted(inbox):
             if "student" not in inbox[sender]:
                 continue
             try:
                 site.state["student"] = _checked(inbox[sender], sender, site)
+                site.state.pop(FELL_BACK, None)
                 return
             except Exception as error:  # whatever a peer may send
                 why = {full_name("student", sender): reason(error)}
                 site.state[PEERS_LEFT_OUT] = {**site.state.get(PEERS_LEFT_OUT, {}), **why}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        if "student" in site.state:
-            return net_probabilities(built_net(site.state["student"], site, len(site.classes)), tensors(X, site.device))
-        if "own" in site.state:
+        if "student" not in site.state:
+            return self._voted(site, X)
+        student = built_net(site.state["student"], site, len(site.classes))
+        found = net_probabilities(student, tensors(X, site.device))
+        lost = ~np.isfinite(found).all(axis=1)
+        if lost.any():
+            found[lost] = self._voted(site, X[lost])
+        return found
+
+    def _voted(self, site: Site, X: Inputs) -> NDArray[np.float64]:
+        if self._has_nets(site):
             return super().predict_proba(site, X)
         return np.full((len(X), len(site.classes)), 1 / len(site.classes))
 
+    def _has_nets(self, site: Site) -> bool:
+        return "own" in site.state or bool(site.state.get("peers"))
+
     def details(self, site: Site, X: Inputs) -> dict[str, Any]:
         """Where the student answers, of the vote's details only the own net's answer."""
-        found = super().details(site, X) if "own" in site.state else {}
-        return {"own": found["own"]} if "student" in site.state and found else found
+        found = super().details(site, X) if self._has_nets(site) else {}
+        return {name: found[name] for name in found if name == "own" or "student" not in site.state}
 
     def _student(self, site: Site) -> dict[str, Any]:
         started = time.perf_counter()

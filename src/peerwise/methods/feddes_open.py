@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.data import Inputs, Site, derived_seed
+from peerwise.data import Inputs, Site, derived_seed, digest
 from peerwise.errors import ConfigError
 from peerwise.methods.base import Inbox
 from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
@@ -24,7 +24,8 @@ TINY = 1e-30  # instead of the logarithm of nothing
 
 
 class FedDESOpen(OnOpenNets):
-    """share: the site's open-set net; absorb: fit `OpenFedDES` on this site's rows as all nets see them.
+    """FedDES over open-set nets, which also say where they know nothing. share: the site's net; absorb: fit
+    `OpenFedDES` on this site's rows as all nets see them.
 
     ``signal``: what becomes of the nets' probability of "unknown": "none", "column" or "mask", as `OpenFedDES` says;
     ``balance`` as in `FedDES`. The own net's answers to its train rows are out of fold: ``folds`` nets more, each
@@ -52,7 +53,14 @@ class FedDESOpen(OnOpenNets):
 
     def share(self, site: Site, round: int) -> Parcel:
         said = super().share(site, round)
-        key = {**self._key(site), "what": "open-set folds", "folds": self.folds}
+        group = site.train.group
+        key = {
+            **self._key(site),
+            "what": "open-set folds",
+            "folds": self.folds,
+            "fold_seed": site.seed_for("open-set folds"),
+            "groups": None if group is None else digest(np.unique(group, return_inverse=True)[1]),
+        }
         found = site.keep(key, lambda: self._folded(site))
         site.state["held_out"] = found["held_out"]
         site.state["seconds"]["train"] += found["seconds"]

@@ -16,11 +16,13 @@ class FedOV(OpenVoting):
     u: the extra class "unknown"; x~: a destroyed copy of each row (images: cropped, blurred, erased, cut or rotated;
     tables: each column permuted by itself); attacked: ``attack_steps`` of ``attack_size`` up the gradient of
     CE(f(x~), u), at most ``attack_radius`` away, in shares of the range of a pixel or of a column's spread. The last
-    two terms are PROSER's placeholders (``placeholders``), h the embedding of x and g the last layer. At prediction the
-    ``top`` models of smallest unknown probability vote with the sum of their known ones.
+    two terms are PROSER's placeholders (``second_best``, ``between``), h the embedding of x and g the last layer.
+    ``destroyed`` and ``attack_steps`` = 0 take away the two before them. At prediction the ``top`` models of smallest
+    unknown probability vote with the sum of their known ones.
 
     Departs from the paper: h is the input of the last layer, in every net; an attack does not use a batch's own
-    statistics; batches of 16 rather than 64, as in FedSOV; the authors report every ``top`` and choose none.
+    statistics; batches of 16 rather than 64 and a falling learning rate, as in FedSOV; the authors report every ``top``
+    and choose none.
     """
 
     def __init__(
@@ -33,19 +35,23 @@ class FedOV(OpenVoting):
         attack_steps: int = 5,
         attack_size: float = 0.002,
         attack_radius: float = 0.5,
-        placeholders: bool = True,
+        destroyed: bool = True,
+        second_best: bool = True,
+        between: bool = True,
     ) -> None:
         super().__init__(local_epochs, batch_size, lr, weight_decay, top)
         self.attack_steps = int(within("attack_steps", attack_steps, 0))
         self.attack_size = within("attack_size", attack_size, 0)
         self.attack_radius = within("attack_radius", attack_radius, 0)
-        self.placeholders = placeholders
+        self.destroyed = destroyed
+        self.second_best = second_best
+        self.between = between
 
     def plan(self) -> OpenPlan:
         attack = Attack(self.attack_steps, self.attack_size, self.attack_radius) if self.attack_steps else None
         return OpenPlan(
             epochs=self.local_epochs,
-            terms=Terms(attack=attack, placeholders=self.placeholders),
+            terms=Terms(self.destroyed, attack, second_best=self.second_best, between=self.between),
             batch_size=self.batch_size,
             lr=self.lr,
             weight_decay=self.weight_decay,

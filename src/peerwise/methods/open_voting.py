@@ -23,7 +23,7 @@ from peerwise.methods.steps import within
 from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, Weights, in_parts, loaded_net, net_probabilities, net_weights, new_net
-from peerwise.models.open_set.learning import OpenPlan, learn_open
+from peerwise.models.open_set.learning import LAST, OpenPlan, learn_open
 from peerwise.models.open_set.outliers import outliers_for
 from peerwise.parcels import Parcel
 from peerwise.parcels.sparse import dense_weights, sparse_weights
@@ -95,7 +95,7 @@ class OpenVoting(Method):
         return {
             "what": "open-set net",
             "recipe": self.recipe(site),
-            "plan": asdict(self.plan()),
+            "plan": {**asdict(self.plan()), "last rate": LAST},
             "train": digest(site.train.X, site.train.y),
             "classes": list(site.classes),
             "features": [[feature.name, *feature.categories] for feature in site.features],
@@ -135,13 +135,13 @@ class OpenVoting(Method):
         outputs = self.open_outputs(site, X)
         vote = open_vote(outputs, self.top)
         nets = _nets(site)
-        alone = open_vote(outputs[:, [list(nets).index(site.name)]])
+        own = outputs[:, [name == site.name for name in nets]]
         return {
             "trust": vote.trust,
             "fallback": vote.nobody,
             "says": vote.says,
             "models": [full_name(sent["recipe"], name) for name, sent in nets.items()],
-            "own": alone.probabilities,
+            **({"own": open_vote(own).probabilities} if own.shape[1] else {}),
             "unknown": vote.unknown.astype(np.float32),
             "by_k": vote_curve(outputs).astype(np.int16),
             "known_classes": [int(code) for code in np.unique(site.train.y)],
@@ -149,8 +149,10 @@ class OpenVoting(Method):
 
 
 def _nets(site: Site) -> dict[str, Any]:
-    """The own net and the peers', by site, in the order of the sites' names."""
-    nets = {**site.state.get("peers", {}), site.name: site.state["own"]}
+    """The own net, if the site has trained one, and the peers', by site, in the order of the sites' names."""
+    nets = dict(site.state.get("peers", {}))
+    if "own" in site.state:
+        nets[site.name] = site.state["own"]
     return {name: nets[name] for name in sorted(nets)}
 
 

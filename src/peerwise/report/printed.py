@@ -40,7 +40,9 @@ COST = """\
 bytes a site; seconds of all sites together; pool s: asking all models about a
 site's rows"""
 COMMON = "all sites are tested on the same rows, which are at none of them; intervals count these rows once"
-SUBGROUPS = "all sites together, mean over seeds; gain: points over the own models"
+SUBGROUPS = """\
+all sites together (the mean over sites where all have the same test rows), mean
+over seeds; gain: points over the own models"""
 
 
 def print_summary(summary: pd.DataFrame, console: Console, settings: dict[str, Any] | None = None) -> None:
@@ -65,7 +67,7 @@ def print_assessment(found: Assessment, console: Console) -> None:
     for line in found.peers_left_out:
         _tell(console, line, f"without {line['model']}")
     for line in found.collapsed:
-        what = f"collapsed: {line['method']} at {line['sites']} of {line['of']} sites x seeds"
+        what = f"{line['what']}: {line['method']} at {line['sites']} of {line['of']} sites x seeds"
         why = f"such as {line['site']} (seed {line['seed']}): {line['why']}"
         console.print(f"{what}, {why}", markup=False, soft_wrap=True)
     present = (*missed_lines(found.missed_rounds), *all_sites_lines(found.had_all_sites))

@@ -34,6 +34,8 @@ class OpenFedDES(FedDES):
     there. "mask" is for rows of classes that the site has never seen, which FedDES by itself can never answer with.
 
     Answers have C + 1 columns too, the last one always 0. Made for outputs that are at hand (`fit_outputs`).
+    `peerwise.checks.check_trust_learner` has rows of every column, also of the last, which is refused here: it passes
+    on a pool whose outputs get a column for unknown besides.
     """
 
     def __init__(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Literal
 
 import torch
@@ -18,6 +20,7 @@ from peerwise.models.open_set.pruning import Masks, apply_masks, find_ticket, ke
 from peerwise.models.training import Batch, train
 
 Compress = Literal["none", "tickets", "magnitude"]
+LAST = 0.02
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,9 @@ class OpenPlan:
     """How one open-set net learns: ``epochs`` with ``terms``, all from the start, or ``phased``: destroyed outliers
     from the start, attacked ones after a third, smooth ones after two thirds.
 
-    ``compress``: "tickets" finds a lottery ticket first, in ``prune_stages`` of ``prune_epochs`` with all terms;
-    "magnitude" leaves out the smallest weights at the end and trains ``prune_epochs`` more. ``sparsity``: the share of
-    weights that is left out.
+    ``compress``: "tickets" finds a lottery ticket first, in ``prune_stages`` of ``prune_epochs`` with all terms (none
+    where nothing is to be left out); "magnitude" leaves out the smallest weights at the end and trains ``prune_epochs``
+    more. ``sparsity``: the share of weights that is left out.
     """
 
     epochs: int
@@ -45,7 +48,8 @@ class OpenPlan:
         """Epochs and terms, one after the other."""
         if not self.phased:
             return [(self.epochs, self.terms)]
-        second, third = round(self.epochs / 3), round(2 * self.epochs / 3)
+        third = min(round(2 * self.epochs / 3), self.epochs - 1)  # however short, it ends with all kinds
+        second = min(round(self.epochs / 3), third)
         first = replace(self.terms, attack=None, smooth=False)
         parts = [
             (second, first),
@@ -60,11 +64,13 @@ def learn_open(net: Net, tensors: tuple[Tensor, ...], plan: OpenPlan, outliers: 
 
     def run(masks: Masks | None, purpose: str, phases: list[tuple[int, Terms]]) -> None:
         optimizer = Adam(net.parameters(), plan.lr)
+        steps = sum(epochs for epochs, _ in phases) * math.ceil(len(tensors[0]) / plan.batch_size)
+        slow_down = _falling(optimizer, plan.lr, steps)
         for place, (epochs, terms) in enumerate(phases):
             train(
                 net,
                 tensors,
-                update=_step(net, optimizer, terms, outliers, plan.weight_decay, masks),
+                update=_step(net, optimizer, slow_down, terms, outliers, plan.weight_decay, masks),
                 optimizer=optimizer,
                 epochs=epochs,
                 batch_size=plan.batch_size,
@@ -74,7 +80,7 @@ def learn_open(net: Net, tensors: tuple[Tensor, ...], plan: OpenPlan, outliers: 
 
     every = [(plan.prune_epochs, plan.terms)] if plan.prune_epochs else []
     masks: Masks | None = None
-    if plan.compress == "tickets":
+    if plan.compress == "tickets" and plan.sparsity > 0:
         masks = find_ticket(net, plan.sparsity, plan.prune_stages, lambda m, stage: run(m, f"prune {stage}", every))
     run(masks, "main", plan.phases())
     if plan.compress == "magnitude":
@@ -84,13 +90,32 @@ def learn_open(net: Net, tensors: tuple[Tensor, ...], plan: OpenPlan, outliers: 
         run(masks, "finish", every)
 
 
+def _falling(optimizer: Adam, lr: float, steps: int) -> Callable[[], None]:
+    """Sets the learning rate of each of so many steps: it falls along a line to ``LAST`` of what it was. Nets that are
+    compared by how sure they are must have come to rest; the last few steps of a constant rate move that by chance."""
+    done = count()
+
+    def set_rate() -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = lr * max(LAST, 1 - next(done) / steps)
+
+    return set_rate
+
+
 def _step(
-    net: Net, optimizer: Adam, terms: Terms, outliers: Outliers, decay: float, masks: Masks | None
+    net: Net,
+    optimizer: Adam,
+    slow_down: Callable[[], None],
+    terms: Terms,
+    outliers: Outliers,
+    decay: float,
+    masks: Masks | None,
 ) -> Callable[[Batch], float]:
     weights = prunable(net)
     parameters = list(net.parameters())
 
     def step(batch: Batch) -> float:
+        slow_down()
         optimizer.zero_grad()
         loss = open_loss(net, batch, terms, outliers)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -26,13 +26,14 @@ class Attack:
 
 @dataclass(frozen=True)
 class Terms:
-    """Which outliers a step shows the net: destroyed, attacked (from the destroyed ones), smooth; and whether the two
-    placeholder terms of PROSER are there."""
+    """Which outliers a step shows the net: destroyed, attacked (from the destroyed ones), smooth; and which of PROSER's
+    two placeholder terms are there: unknown is the ``second_best`` answer, and lies ``between`` two classes."""
 
     destroyed: bool = True
     attack: Attack | None = None
     smooth: bool = False
-    placeholders: bool = False
+    second_best: bool = False
+    between: bool = False
 
 
 def open_loss(net: Net, batch: tuple[Tensor, ...], terms: Terms, outliers: Outliers) -> Tensor:
@@ -48,9 +49,10 @@ def open_loss(net: Net, batch: tuple[Tensor, ...], terms: Terms, outliers: Outli
     loss = nn.functional.cross_entropy(known, y)
     for part in rest:
         loss = loss + to_unknown(part)
-    if terms.placeholders:
-        lowered = known.scatter_add(1, y[:, None], known.new_full((len(y), 1), -LOWERED))
-        loss = loss + to_unknown(lowered) + MIXED_WEIGHT * _mixed(net, features[: len(x)], y)
+    if terms.second_best:
+        loss = loss + to_unknown(known.scatter_add(1, y[:, None], known.new_full((len(y), 1), -LOWERED)))
+    if terms.between:
+        loss = loss + MIXED_WEIGHT * _mixed(net, features[: len(x)], y)
     return loss
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -10,14 +11,15 @@ from torch import Tensor, nn
 from peerwise.models.nets import Net
 
 Masks = dict[str, Tensor]
+LEAST = 0.1  # of its even share every layer keeps: without any of its weights nothing would pass through it
 
 
-def prunable(net: Net) -> dict[str, nn.Parameter]:
-    """The weights of all layers but the last; biases and normalisation stay whole."""
+def prunable(net: Net) -> dict[str, Tensor]:
+    """The weights of all convolutions and linear layers but the last; all else stays whole."""
     return {
-        name: parameter
-        for name, parameter in net.named_parameters()
-        if parameter.dim() >= 2 and not name.startswith("head.")
+        f"{name}.weight": layer.weight
+        for name, layer in net.named_modules()
+        if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Linear) and name != "head"
     }
 
 
@@ -32,16 +34,31 @@ def kept_count(total: int, sparsity: float, stage: int, stages: int) -> int:
 
 
 def largest(net: Net, keep: int, masks: Masks | None = None) -> Masks:
-    """The ``keep`` largest weights over all layers together, as masks by name; none that ``masks`` left out before."""
+    """The ``keep`` largest weights over all layers together, as masks by name; none that ``masks`` left out before.
+
+    Each layer first gets its own largest: a tenth of what it would have if all kept the same share, at least one.
+    """
     weights = prunable(net)
-    sizes = [weight.detach().abs() for weight in weights.values()]
+    sizes = [weight.detach().abs().flatten() for weight in weights.values()]
     if masks:
-        sizes = [size.masked_fill(~masks[name], -1.0) for name, size in zip(weights, sizes, strict=True)]
-    flat = torch.cat([size.flatten() for size in sizes])
-    chosen = torch.zeros(len(flat), dtype=torch.bool, device=flat.device)
-    chosen[flat.topk(keep).indices] = True
-    parts = torch.split(chosen, [size.numel() for size in sizes])
+        sizes = [size.masked_fill(~masks[name].flatten(), -1.0) for name, size in zip(weights, sizes, strict=True)]
+    flat = torch.cat(sizes)
+    first = torch.cat([_own_largest(size, keep / len(flat)) for size in sizes])
+    enough = int(first.sum()) < keep
+    flat = flat.masked_fill(first, math.inf) if enough else flat.masked_fill(~first, -2.0)
+    parts = torch.split(_top(flat, keep), [len(size) for size in sizes])
     return {name: part.view_as(weight) for (name, weight), part in zip(weights.items(), parts, strict=True)}
+
+
+def _own_largest(size: Tensor, share: float) -> Tensor:
+    """What a layer keeps in any case; nothing that was left out before, which is below 0."""
+    return _top(size, min(len(size), max(1, math.ceil(LEAST * share * len(size))))) & (size >= 0)
+
+
+def _top(values: Tensor, count: int) -> Tensor:
+    chosen = torch.zeros(len(values), dtype=torch.bool, device=values.device)
+    chosen[values.topk(count).indices] = True
+    return chosen
 
 
 @torch.no_grad()
