@@ -228,7 +228,7 @@ def test_a_round_based_method_comes_out_as_in_one_process(tmp_path: Path, offer:
 
 
 def test_different_columns_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"FedDES runs one site's models.*methods for different columns come with stac"):
+    with pytest.raises(DataError, match=r"FedDES runs one site's models.*Use method 'stacking', which matches"):
         simulate("heart_disease", out=tmp_path / "run", partition="vertical", sites=3, methods="local,feddes", seeds=1)
     assert not (tmp_path / "run").exists()
     run = simulate("heart_disease", partition="vertical", sites=3, models="logistic", methods="local", seeds=1)
