@@ -14,7 +14,7 @@ from peerwise.methods.base import FELL_BACK
 from peerwise.methods.distilled_vote import DistilledVote
 from peerwise.methods.fedov import FedOV
 from peerwise.methods.fedsov import FedSOV
-from peerwise.methods.open_nets import built_net
+from peerwise.methods.open_voting import built_net
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.methods.registry import make_method
 from peerwise.models.fitted import tensors
@@ -182,6 +182,19 @@ def test_a_site_that_the_student_has_not_reached_votes():
     assert "trust" in method.details(sites[0], sites[0].test.X)
 
 
+def after_one_round():
+    """The method and its sites after the first round, and what the first site then sends."""
+    sites = digit_sites()
+    method = DistilledVote(local_epochs=1, student_epochs=1)
+    for site in sites:
+        begin(method, site)
+    nets = {site.name: method.share(site, 0) for site in sites}
+    for site in sites:
+        method.absorb(site, 0, nets)
+    good = method.share(sites[0], 1)
+    return method, sites, good
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -192,14 +205,7 @@ def test_a_site_that_the_student_has_not_reached_votes():
     ],
 )
 def test_a_bad_student_is_left_out_and_the_vote_answers(change, said):
-    sites = digit_sites()
-    method = DistilledVote(local_epochs=1, student_epochs=1)
-    for site in sites:
-        begin(method, site)
-    nets = {site.name: method.share(site, 0) for site in sites}
-    for site in sites:
-        method.absorb(site, 0, nets)
-    good = method.share(sites[0], 1)
+    method, sites, good = after_one_round()
     assert set(good) == {"student", "classes"}
     assert not method.share(sites[1], 1)
     method.absorb(sites[1], 1, {"site-0": Parcel(**{**good, **change})})
@@ -211,14 +217,7 @@ def test_a_bad_student_is_left_out_and_the_vote_answers(change, said):
 
 
 def test_weights_that_are_no_numbers_make_no_student():
-    sites = digit_sites()
-    method = DistilledVote(local_epochs=1, student_epochs=1)
-    for site in sites:
-        begin(method, site)
-    nets = {site.name: method.share(site, 0) for site in sites}
-    for site in sites:
-        method.absorb(site, 0, nets)
-    good = method.share(sites[0], 1)
+    method, sites, good = after_one_round()
     broken = {name: np.full_like(value, np.nan) for name, value in good["student"]["weights"].items()}
     sent = Parcel(classes=good["classes"], student={"recipe": "cnn8", "weights": broken})
     method.absorb(sites[1], 1, {"site-0": sent})

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import STOPS_A_RUN, ParcelError, reason
+from peerwise.errors import ParcelError
 from peerwise.methods.base import Inbox
-from peerwise.methods.pool_models import full_name
+from peerwise.methods.pool_models import at_its_cost, full_name
 from peerwise.trust.stacking import Stacking
 
 KINDS = ("impurity", "permutation")
@@ -42,14 +42,8 @@ def read_scores(inbox: Inbox) -> tuple[dict[str, Scores], dict[str, str]]:
     found: dict[str, Scores] = {}
     unread: dict[str, str] = {}
     for sender in sorted(inbox):
-        try:
+        with at_its_cost(full_name("scores", sender), unread):
             found[sender] = _checked(inbox[sender].get("contribution"), sender)
-        except ParcelError as error:
-            unread[full_name("scores", sender)] = reason(error)
-        except STOPS_A_RUN:
-            raise
-        except Exception as error:  # whatever a peer may send
-            unread[full_name("scores", sender)] = reason(error)
     return found, unread
 
 

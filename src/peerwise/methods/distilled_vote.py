@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
-from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, DataError, ParcelError, reason
+from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, DataError, ParcelError
 from peerwise.methods.base import FELL_BACK, Inbox
-from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name
+from peerwise.methods.open_nets import Nets, OnOpenNets
+from peerwise.methods.open_voting import built_net
+from peerwise.methods.pool_models import PEERS_LEFT_OUT, at_its_cost, full_name
 from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import net_probabilities, net_weights, new_net
@@ -90,13 +91,12 @@ class DistilledVote(OnOpenNets):
         for sender in sorted(inbox):
             if "student" not in inbox[sender]:
                 continue
-            try:
+            why: dict[str, str] = {}
+            with at_its_cost(full_name("student", sender), why):
                 site.state["student"] = _checked(inbox[sender], sender, site)
                 site.state.pop(FELL_BACK, None)
                 return
-            except Exception as error:  # whatever a peer may send
-                why = {full_name("student", sender): reason(error)}
-                site.state[PEERS_LEFT_OUT] = {**site.state.get(PEERS_LEFT_OUT, {}), **why}
+            site.state[PEERS_LEFT_OUT] = {**site.state.get(PEERS_LEFT_OUT, {}), **why}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         if "student" not in site.state:

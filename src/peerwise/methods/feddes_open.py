@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Site, derived_seed, digest
 from peerwise.errors import ConfigError
 from peerwise.methods.base import Inbox
-from peerwise.methods.open_nets import Nets, OnOpenNets, built_net
+from peerwise.methods.open_nets import Nets, OnOpenNets
+from peerwise.methods.open_voting import built_net
 from peerwise.models.fitted import tensors
 from peerwise.models.folds import fold_rows
 from peerwise.models.nets import net_probabilities

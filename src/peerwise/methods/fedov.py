@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from peerwise.methods.open_voting import OpenVoting
-from peerwise.methods.steps import within
+from peerwise.methods.open_voting import OpenVoting, checked_attack
 from peerwise.models.open_set.learning import OpenPlan
-from peerwise.models.open_set.losses import Attack, Terms
+from peerwise.models.open_set.losses import Terms
 
 
 class FedOV(OpenVoting):
@@ -40,18 +39,15 @@ class FedOV(OpenVoting):
         between: bool = True,
     ) -> None:
         super().__init__(local_epochs, batch_size, lr, weight_decay, top)
-        self.attack_steps = int(within("attack_steps", attack_steps, 0))
-        self.attack_size = within("attack_size", attack_size, 0)
-        self.attack_radius = within("attack_radius", attack_radius, 0)
+        self.attack = checked_attack(attack_steps, attack_size, attack_radius)
         self.destroyed = destroyed
         self.second_best = second_best
         self.between = between
 
     def plan(self) -> OpenPlan:
-        attack = Attack(self.attack_steps, self.attack_size, self.attack_radius) if self.attack_steps else None
         return OpenPlan(
             epochs=self.local_epochs,
-            terms=Terms(self.destroyed, attack, second_best=self.second_best, between=self.between),
+            terms=Terms(self.destroyed, self.attack, second_best=self.second_best, between=self.between),
             batch_size=self.batch_size,
             lr=self.lr,
             weight_decay=self.weight_decay,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from peerwise.errors import ConfigError, choices
-from peerwise.methods.open_voting import OpenVoting
+from peerwise.methods.open_voting import OpenVoting, checked_attack
 from peerwise.methods.steps import within
 from peerwise.models.open_set.learning import Compress, OpenPlan
-from peerwise.models.open_set.losses import Attack, Terms
+from peerwise.models.open_set.losses import Terms
 
 COMPRESS: tuple[Compress, ...] = ("none", "tickets", "magnitude")
 
@@ -61,9 +61,7 @@ class FedSOV(OpenVoting):
         super().__init__(local_epochs, batch_size, lr, weight_decay, top)
         if compress not in COMPRESS:
             raise ConfigError(f"compress: {choices(compress, COMPRESS, 'way to compress')}")
-        self.attack_steps = int(within("attack_steps", attack_steps, 0))
-        self.attack_size = within("attack_size", attack_size, 0)
-        self.attack_radius = within("attack_radius", attack_radius, 0)
+        self.attack = checked_attack(attack_steps, attack_size, attack_radius)
         self.destroyed = destroyed
         self.second_best = second_best
         self.between = between
@@ -78,10 +76,9 @@ class FedSOV(OpenVoting):
         self.prune_epochs = int(within("prune_epochs", prune_epochs, 0))
 
     def plan(self) -> OpenPlan:
-        attack = Attack(self.attack_steps, self.attack_size, self.attack_radius) if self.attack_steps else None
         whole = OpenPlan(
             epochs=self.local_epochs,
-            terms=Terms(self.destroyed, attack, self.shuffle, self.second_best, self.between),
+            terms=Terms(self.destroyed, self.attack, self.shuffle, self.second_best, self.between),
             phased=self.phased,
             batch_size=self.batch_size,
             lr=self.lr,

@@ -14,16 +14,17 @@ import torch
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
-from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, ParcelError, reason
+from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, ParcelError
 from peerwise.methods.base import Inbox, Method
 from peerwise.methods.by_rounds import train_tensors
 from peerwise.methods.net_recipe import net_recipe
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name
+from peerwise.methods.pool_models import PEERS_LEFT_OUT, at_its_cost, full_name
 from peerwise.methods.steps import within
 from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, Weights, in_parts, loaded_net, net_probabilities, net_weights, new_net
 from peerwise.models.open_set.learning import LAST, OpenPlan, learn_open
+from peerwise.models.open_set.losses import Attack
 from peerwise.models.open_set.outliers import outliers_for
 from peerwise.parcels import Parcel
 from peerwise.parcels.sparse import dense_weights, sparse_weights
@@ -105,14 +106,11 @@ class OpenVoting(Method):
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
         peers: dict[str, Any] = {}
         left_out: dict[str, str] = {}
-        like = cache(partial(_like, site))
+        like = cache(partial(_like, site, len(site.classes) + 1))
         for sender in sorted(set(inbox) - {site.name}):
-            try:
+            with at_its_cost(full_name("*", sender), left_out):
                 sent = _sent(inbox[sender], sender, site)
                 _try(sent, sender, site, like(sent["recipe"]))
-            except Exception as error:  # whatever a peer may send
-                left_out[full_name("*", sender)] = reason(error)
-            else:
                 peers[sender] = sent
         site.state["peers"] = peers
         if left_out:
@@ -148,6 +146,14 @@ class OpenVoting(Method):
         }
 
 
+def checked_attack(steps: int, size: float, radius: float) -> Attack | None:
+    """How outliers are attacked; None for no steps."""
+    checked = Attack(
+        int(within("attack_steps", steps, 0)), within("attack_size", size, 0), within("attack_radius", radius, 0)
+    )
+    return checked if checked.steps else None
+
+
 def _nets(site: Site) -> dict[str, Any]:
     """The own net, if the site has trained one, and the peers', by site, in the order of the sites' names."""
     nets = dict(site.state.get("peers", {}))
@@ -171,6 +177,12 @@ def _asked(site: Site, sent: Mapping[str, Any], X: Inputs) -> NDArray[np.float64
     return found
 
 
+def built_net(sent: Mapping[str, Any], site: Site, outputs: int) -> Net:
+    """The net of a recipe and weights as they are sent, for rows like this site's; others than fit are refused."""
+    weights = dense_weights(sent["weights"], _like(site, outputs, sent["recipe"]))
+    return loaded_net(sent["recipe"], site.train.X, site.features, outputs, weights, device=site.device)
+
+
 def _net(recipe: str, weights: Weights, site: Site) -> Net:
     return loaded_net(recipe, site.train.X, site.features, len(site.classes) + 1, weights, device=site.device)
 
@@ -189,9 +201,9 @@ def _sent(parcel: Parcel, sender: str, site: Site) -> dict[str, Any]:
     return {"recipe": parcel["recipe"], "weights": parcel["weights"]}
 
 
-def _like(site: Site, recipe: str) -> Weights:
+def _like(site: Site, outputs: int, recipe: str) -> Weights:
     """Arrays as a net of this recipe must have them here."""
-    return net_weights(new_net(recipe, site.train.X[:1], site.features, len(site.classes) + 1, seed=0))
+    return net_weights(new_net(recipe, site.train.X[:1], site.features, outputs, seed=0))
 
 
 def _try(sent: Mapping[str, Any], sender: str, site: Site, like: Weights) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -36,17 +37,23 @@ def full_name(model: str, site: str) -> str:
     return f"{model}@{site}"
 
 
+@contextmanager
+def at_its_cost(name: str, left_out: dict[str, str]) -> Iterator[None]:
+    """Whatever may be wrong with what a peer has sent is noted under this name, and is no loss but of that peer."""
+    try:
+        yield
+    except Exception as error:
+        left_out[name] = reason(error)
+
+
 def heard_models(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
     """The peers' models as ``model@site``; and those that this site cannot use, with the reason, ``*@site`` being all
-    that a site has sent. What one peer does wrong is no loss but of that peer."""
+    that a site has sent."""
     files: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
     for sender in sorted(set(inbox) - {site.name}):
-        try:
+        with at_its_cost(full_name("*", sender), left_out):
             models = _models_in(inbox[sender], sender, site)
-        except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = reason(error)
-        else:
             files |= {full_name(model, sender): data for model, data in models.items()}
     return files, left_out
 

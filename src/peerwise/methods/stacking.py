@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import STOPS_A_RUN, ConfigError, PeerwiseError, choices, reason
+from peerwise.errors import ConfigError, choices
 from peerwise.methods.base import FELL_BACK, Inbox, Method
 from peerwise.methods.contribution_scores import contribution_of, read_scores
 from peerwise.methods.feature_match import Schema, check_width, columns_at, defaults_of, match, read_schema, schema_of
 from peerwise.methods.own_models import OwnModels, mean_probabilities, own_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, Array, PoolLogits, full_name, heard_models, pool_logits
+from peerwise.methods.pool_models import (
+    PEERS_LEFT_OUT,
+    Array,
+    PoolLogits,
+    at_its_cost,
+    full_name,
+    heard_models,
+    pool_logits,
+)
 from peerwise.methods.private_forest import check_bounds, check_epsilon
 from peerwise.methods.public_models import (
     check_private,
@@ -294,18 +302,11 @@ def heard(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema]
     usable: dict[str, bytes] = {}
     for sender in sorted({sender_of(name) for name in files}):
         models = {name: data for name, data in files.items() if sender_of(name) == sender}
-        try:
+        with at_its_cost(full_name("*", sender), left_out):
             schema = read_schema(inbox[sender], sender)
             unfit = _of_another_width(models, schema)
             if len(unfit) < len(models):
                 match(schema, columns_at(site), sender)
-        except PeerwiseError as error:
-            left_out[full_name("*", sender)] = reason(error)
-        except STOPS_A_RUN:
-            raise
-        except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = reason(error)
-        else:
             schemas[sender] = schema
             left_out |= unfit
             usable |= {name: data for name, data in models.items() if name not in unfit}
@@ -316,10 +317,8 @@ def _of_another_width(models: dict[str, bytes], schema: Schema) -> dict[str, str
     """The models that do not take the columns that were declared, and why; those without named columns take theirs."""
     unfit: dict[str, str] = {}
     for name, data in models.items() if schema["features"] else ():
-        try:
+        with at_its_cost(name, unfit):
             check_width(data, len(schema["features"]), name)
-        except PeerwiseError as error:
-            unfit[name] = reason(error)
     return unfit
 
 
