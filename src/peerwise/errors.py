@@ -7,9 +7,14 @@
     │   └── PartitionError   the promised split cannot be made
     ├── ModelError           a model that cannot be wrapped, trained, exported or run
     │   ├── ClassMismatch    a model's classes do not fit the site's
-    │   └── BadOutputs       wrong shape, non-finite values, rows that are no probabilities
+    │   ├── BadOutputs       wrong shape, non-finite values, rows that are no probabilities
+    │   └── WorkerError      the process that runs peers' models died, hung or was at its limits
     ├── PoolError            an empty pool, two models of one name, an unknown own model
     ├── ParcelError          something that crossed a border and may not be read
+    │   ├── NotTrusted       not signed, not by a member, too old, seen otherwise before, or changed on the way
+    │   └── GateRefused      a model file that the gate does not let in
+    ├── MayNotLeave          a model that holds rows it was trained on, or gives them away
+    ├── ExchangeError        nobody could be reached, or too few in time
     ├── StorageError         a file that cannot be written: the disk is full, or the folder is not ours
     └── ConfigError          an unknown key, a value out of range, a method that is not there
 
@@ -56,12 +61,32 @@ class BadOutputs(ModelError):
     """Outputs of the wrong shape, with non-finite values, or that are no probabilities."""
 
 
+class WorkerError(ModelError):
+    """The process that runs peers' models died, hung or was at its limits."""
+
+
 class PoolError(PeerwiseError, ValueError):
     """An empty pool, two models of one name, an unknown own model."""
 
 
 class ParcelError(PeerwiseError):
     """Something that crossed a border and may not be read."""
+
+
+class NotTrusted(ParcelError):
+    """Not signed, not by a member, too old, seen otherwise before, or changed on the way."""
+
+
+class GateRefused(ParcelError):
+    """A model file that the gate does not let in."""
+
+
+class MayNotLeave(PeerwiseError):
+    """A model that holds rows it was trained on, or gives them away."""
+
+
+class ExchangeError(PeerwiseError):
+    """Nobody could be reached, or too few in time."""
 
 
 class StorageError(PeerwiseError, OSError):
