@@ -40,7 +40,9 @@ class Site:
 
     ``public`` are the unlabelled rows common to all sites, ``public_set`` says which they are.
     ``state`` is all that survives a round. ``keep(parts, work)`` returns what ``work()`` made for these parts before,
-    so that a second method never trains the same model again.
+    so that a second method never trains the same model again. Where there is an ``opener(data, name)``, peers' models
+    are run by it, in a process of their own. ``secret`` is known to this site alone: where there is one, noise that
+    protects rows is drawn from it.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Site:
     index: dict[str, Indices] = field(default_factory=dict)
     keep: Keep = work_anew
     public_set: PublicSet | None = None
+    opener: Callable[[bytes, str], Any] | None = None
+    secret: bytes = field(default=b"", repr=False)
 
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""
