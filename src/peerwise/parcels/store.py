@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ Parts = Mapping[str, Any]
 UNFINISHED = ".unfinished"  # the ending of a file that is being written
 
 
-def write_atomic(path: Path, *parts: bytes | memoryview, durable: bool = True) -> None:
+def write_atomic(path: Path, *parts: bytes | memoryview, durable: bool = True, private: bool = False) -> None:
     """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash. Where it need
-    not be ``durable`` it is not flushed, which is much faster: a power cut, and that alone, may then damage it."""
+    not be ``durable`` it is not flushed, which is much faster: a power cut, and that alone, may then damage it. A
+    ``private`` file is its owner's alone, from its first byte on."""
     try:
-        _write_atomic(path, parts, durable)
+        _write_atomic(path, parts, durable, 0o600 if private else 0o666)
     except OSError as error:
         room = sum(map(len, parts))
         raise StorageError(
@@ -34,12 +36,12 @@ def remove_leftovers(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write_atomic(path: Path, parts: Sequence[bytes | memoryview], durable: bool) -> None:
+def _write_atomic(path: Path, parts: Sequence[bytes | memoryview], durable: bool, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid.uuid4().hex}{UNFINISHED}")
     try:
         # Not tempfile: its files are for their owner alone, and a shared folder is read by others.
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             file.writelines(parts)
             if durable:
                 file.flush()
