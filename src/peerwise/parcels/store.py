@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.errors import ParcelError, StorageError
-from peerwise.parcels.tree import blob_names, pack, sha256, unpack
+from peerwise.parcels.tree import blob_names, narrowed, pack, sha256, unpack
 
 Parts = Mapping[str, Any]
 UNFINISHED = ".unfinished"  # the ending of a file that is being written
@@ -80,12 +80,34 @@ class Store:
         write_atomic(target, manifest)
 
     def load_packed(self, name: str) -> tuple[bytes, dict[str, bytes]]:
+        manifest = self._read(name)
+        return manifest, self._blobs(manifest)
+
+    def load_item(self, name: str, item: str) -> Any:
+        """One item of a tree; no blob is read that it does not need."""
+        manifest = narrowed(self._read(name), item)
+        return unpack(manifest, self._blobs(manifest))[item]
+
+    def remove(self, name: str) -> None:
+        """Remove a tree; its blobs stay until `remove_unused`, as another may have them too."""
+        self._manifest(name).unlink(missing_ok=True)
+
+    def remove_unused(self) -> None:
+        """Remove the blobs that no tree names; only for a folder that nobody else writes to."""
+        trees = [path for path in self.folder.rglob("*.json") if not path.name.startswith(".")]
+        used = {key for path in trees for key in blob_names(path.read_bytes())}
+        for path in (self.folder / "blobs").glob("*"):
+            if path.name not in used:
+                path.unlink(missing_ok=True)
+
+    def _read(self, name: str) -> bytes:
         path = self._manifest(name)
         if not path.is_file():
             raise ParcelError(f"{path} is not there: expected a folder that Peerwise wrote.")
-        manifest = path.read_bytes()
-        blobs = {key: self._blob(key).read_bytes() for key in blob_names(manifest) if self._blob(key).is_file()}
-        return manifest, blobs
+        return path.read_bytes()
+
+    def _blobs(self, manifest: bytes) -> dict[str, bytes]:
+        return {key: self._blob(key).read_bytes() for key in blob_names(manifest) if self._blob(key).is_file()}
 
     def size(self, name: str) -> int:
         """Bytes of a tree: its manifest and those of its blobs that are there."""

@@ -19,9 +19,14 @@ from safetensors.numpy import load as load_arrays
 
 from peerwise.errors import ParcelError
 from peerwise.parcels.flat import NAMES, flat_parts, flat_views
+from peerwise.parcels.strict import bounded, strict_json
 
 Blobs = dict[str, bytes]
 Parts = Sequence[bytes | memoryview]
+MOST_BYTES = 64 << 20
+MOST_DEPTH = 100
+MOST_VALUES = 5_000_000
+MOST_BITS = 256  # the state of a random generator holds numbers of 128
 
 
 def sha256(data: bytes) -> str:
@@ -46,7 +51,10 @@ def pack_parts(tree: Mapping[str, Any], named: Callable[[Parts], str]) -> tuple[
         name = named(data)
         manifest["arrays"] = name
         blobs = {name: data, **blobs}
-    return json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode(), blobs
+    written = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    # What could not be read again must not be written.
+    bounded(written, most_bytes=MOST_BYTES, most_depth=MOST_DEPTH, most_values=MOST_VALUES, what="the manifest")
+    return written, blobs
 
 
 def _sha256_of(parts: Parts) -> str:
@@ -58,7 +66,10 @@ def _sha256_of(parts: Parts) -> str:
 
 def blob_names(manifest: bytes) -> list[str]:
     """The sha256 of every blob that a manifest needs."""
-    parsed = _parse(manifest)
+    return _blob_names(_parse(manifest))
+
+
+def _blob_names(parsed: Mapping[str, Any]) -> list[str]:
     found: list[str] = [parsed["arrays"]] if parsed["arrays"] is not None else []
     nodes: list[Any] = [parsed["body"]]
     while nodes:
@@ -75,10 +86,27 @@ def blob_names(manifest: bytes) -> list[str]:
     return sorted(set(found))
 
 
+def narrowed(manifest: bytes, item: str) -> bytes:
+    """The manifest of a tree with this one of its items, which may need fewer blobs."""
+    parsed = _parse(manifest)
+    if item not in parsed["body"]:
+        raise ParcelError(f"the manifest has no item {item!r}: expected one of {sorted(parsed['body'])[:20]}.")
+    parsed["body"] = {item: parsed["body"][item]}
+    if "$array" not in _keys(parsed["body"]):
+        parsed["arrays"] = None
+    return json.dumps(parsed, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _keys(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        return set(node).union(*map(_keys, node.values()))
+    return set().union(*map(_keys, node)) if isinstance(node, list) else set()
+
+
 def unpack(manifest: bytes, blobs: Mapping[str, bytes]) -> dict[str, Any]:
     """The tree again; a blob that is missing or whose bytes do not match its name is refused."""
-    _verify(manifest, blobs)
     parsed = _parse(manifest)
+    _verify(parsed, blobs)
     try:
         arrays = load_arrays(blobs[parsed["arrays"]]) if parsed["arrays"] is not None else {}
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -101,8 +129,8 @@ def unpack_own(manifest: bytes, blobs: Mapping[str, memoryview]) -> dict[str, An
     return tree
 
 
-def _verify(manifest: bytes, blobs: Mapping[str, bytes]) -> None:
-    for name in blob_names(manifest):
+def _verify(parsed: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
+    for name in _blob_names(parsed):
         if name not in blobs:
             raise ParcelError(
                 f"blob {name[:12]} is missing: expected every blob that the manifest names. Fetch it again."
@@ -114,12 +142,14 @@ def _verify(manifest: bytes, blobs: Mapping[str, bytes]) -> None:
 
 
 def _parse(manifest: bytes) -> dict[str, Any]:
-    try:
-        parsed = json.loads(manifest)
-    except (ValueError, RecursionError) as error:
-        raise ParcelError(
-            f"the manifest is not JSON ({error}): it was changed or cut short. Fetch it again."
-        ) from error
+    parsed = strict_json(
+        manifest,
+        most_bytes=MOST_BYTES,
+        most_depth=MOST_DEPTH,
+        most_values=MOST_VALUES,
+        most_bits=MOST_BITS,
+        what="the manifest",
+    )
     if not isinstance(parsed, dict) or parsed.get("format") != 1 or set(parsed) != {"format", "body", "arrays"}:
         raise ParcelError("the manifest is not of format 1: expected the fields format, body and arrays.")
     return parsed
@@ -146,9 +176,17 @@ def _encode(
         return [_encode(value, arrays, blobs, f"{path}/{place}", named) for place, value in enumerate(node)]
     if isinstance(node, float) and not math.isfinite(node):
         raise ParcelError(f"{path} is {node}, which JSON cannot hold: put it into an array, or use None.")
+    if isinstance(node, str) and not node.isascii() and not _encodable(node):
+        raise ParcelError(f"{path} is text with half a surrogate pair: expected text that UTF-8 can hold.")
+    if isinstance(node, int) and node.bit_length() > MOST_BITS:
+        raise ParcelError(f"{path} is a whole number of {node.bit_length()} bits: expected at most {MOST_BITS}.")
     if node is None or isinstance(node, bool | int | float | str):
         return node
     raise ParcelError(f"{path or 'the tree'} is a {type(node).__name__}: expected JSON values, arrays or bytes.")
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _encode_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> dict[str, str]:
