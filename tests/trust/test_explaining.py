@@ -109,3 +109,10 @@ def test_what_cannot_be_explained_is_refused(learner):
     logits, y, _ = outputs(0, 20)
     with pytest.raises(PoolError, match="without a pool"):
         FedDES().fit_outputs(logits, y).explain(X[0])
+
+
+def test_an_answer_can_be_opened_from_what_the_pool_says(learner):
+    said = learner.pool_.outputs(X[:4])
+    assert learner.explain_outputs(said[3:4], X[3:4]) == learner.explain(X[3])
+    with pytest.raises(DataError, match="takes one row, got 4"):
+        learner.explain_outputs(said, X[:4])

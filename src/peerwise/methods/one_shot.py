@@ -19,6 +19,8 @@ from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.space import Pool, softmax
 from peerwise.trust import Decision, TrustLearner, learner_from_tree, learner_to_tree
+from peerwise.trust.competence import CompetenceLearner
+from peerwise.trust.explanation import Explanation
 
 
 class OneShot(Method):
@@ -59,7 +61,7 @@ class OneShot(Method):
         own = [names.index(name) for name in _own_files(site)]
         logits = train.logits[:, used]
         logits[:, own] = site.state["own"]["held_out"]
-        learner = self._new_learner(site, own)
+        learner = self.new_learner(site, own)
         started = time.perf_counter()
         validation = (val.logits[:, used], site.val.y, site.val.X)
         learner.fit_outputs(logits, site.train.y, X=site.train.X, validation=validation)
@@ -92,6 +94,13 @@ class OneShot(Method):
         }
         return found | ({"left_out": asked.why} if asked.why else {})
 
+    def explain(self, site: Site, X: Inputs) -> Explanation | None:
+        """One row's answer opened; None where the learner cannot, or where a model has no answer to that row."""
+        learner, asked = self._learner(site), _asked(site, X)
+        if not isinstance(learner, CompetenceLearner) or asked.incomplete.any():
+            return None
+        return learner.explain_outputs(asked.filled, X)
+
     def learner_at(self, site: Site) -> TrustLearner:
         """The site's fitted learner with its pool, ready to predict, explain and save by itself."""
         learner = self._learner(site)
@@ -102,7 +111,8 @@ class OneShot(Method):
     def _learner(self, site: Site) -> TrustLearner:
         return learner_from_tree(type(self.learner), site.state["learner"])
 
-    def _new_learner(self, site: Site, own: list[int]) -> TrustLearner:
+    def new_learner(self, site: Site, own: list[int]) -> TrustLearner:
+        """One to fit at this site, where these columns of the pool are its own models."""
         fresh: TrustLearner = clone(self.learner).set_params(own=own)
         params = fresh.get_params(deep=False)
         if "random_state" in params and params["random_state"] is None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from peerwise.errors import DataError
 from peerwise.space import DecisionSpace
 from peerwise.space.outputs import Array
 from peerwise.trust.base import Decision, Labelled, TrustLearner, Vote
@@ -39,7 +40,16 @@ class CompetenceLearner(TrustLearner):
     def explain(self, x: Any) -> Explanation:
         """The neighbours, votes and weights behind the answer for one row (shaped like a row of X, or one row of X)."""
         self._check_pool()
-        logits, row = self._ask(one_row(x, self._example))
+        return self._explained(*self._ask(one_row(x, self._example)))
+
+    def explain_outputs(self, outputs: ArrayLike, X: Any = None) -> Explanation:
+        """As `explain`, from what the pool says of one row, ``(1, models, classes)``, and that row."""
+        logits = self._checked(outputs, "outputs")
+        if len(logits) != 1:
+            raise DataError(f"explain_outputs takes one row, got {len(logits)}: pass outputs[i:i + 1], X[i:i + 1].")
+        return self._explained(logits, X)
+
+    def _explained(self, logits: Array, row: Any) -> Explanation:
         near = self.space_.around(self.space_.project(logits))
         decision = self._decide(logits, row)
         return explain_row(self, decision, self._mix(decision.trust, logits)[0], logits[0], near)
