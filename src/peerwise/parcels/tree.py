@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ Parts = Sequence[bytes | memoryview]
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100
 MOST_VALUES = 5_000_000
+HALF_PAIR = re.compile("[\ud800-\udfff]")
 MOST_BITS = 256  # the state of a random generator holds numbers of 128
 
 
@@ -168,7 +170,7 @@ def _encode(
         node = node.item()
     if isinstance(node, Mapping):
         for key in node:
-            if not isinstance(key, str) or key.startswith("$"):
+            if not isinstance(key, str) or key.startswith("$") or HALF_PAIR.search(key):
                 raise ParcelError(f"{key!r} cannot name an item: expected text that does not start with '$'.")
         # In sorted order, because arrays are numbered as they come and equal trees must give equal manifests.
         return {key: _encode(node[key], arrays, blobs, f"{path}/{key}", named) for key in sorted(node)}
@@ -176,17 +178,13 @@ def _encode(
         return [_encode(value, arrays, blobs, f"{path}/{place}", named) for place, value in enumerate(node)]
     if isinstance(node, float) and not math.isfinite(node):
         raise ParcelError(f"{path} is {node}, which JSON cannot hold: put it into an array, or use None.")
-    if isinstance(node, str) and not node.isascii() and not _encodable(node):
+    if isinstance(node, str) and HALF_PAIR.search(node):
         raise ParcelError(f"{path} is text with half a surrogate pair: expected text that UTF-8 can hold.")
     if isinstance(node, int) and node.bit_length() > MOST_BITS:
         raise ParcelError(f"{path} is a whole number of {node.bit_length()} bits: expected at most {MOST_BITS}.")
     if node is None or isinstance(node, bool | int | float | str):
         return node
     raise ParcelError(f"{path or 'the tree'} is a {type(node).__name__}: expected JSON values, arrays or bytes.")
-
-
-def _encodable(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _encode_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> dict[str, str]:

@@ -1,0 +1,192 @@
+"""The ledger: who decided what, when and why, in lines that nobody can change unnoticed."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+from peerwise.errors import ParcelError, StorageError
+from peerwise.parcels.strict import canonical, strict_json
+from peerwise.parcels.tree import sha256
+
+MOST_LINE = 64 << 10
+PATIENCE = 60.0  # seconds to wait for another process
+START = "0" * 64
+_OWN = {"line", "what", "who", "when", "before", "sha256"}
+
+
+class Ledger:
+    """Lines of canonical JSON, appended and never changed. Each carries the sha256 of the line before it (``before``)
+    and of itself (``sha256``), so that `check` finds the first line that was changed, removed or put in.
+
+    What it cannot notice is somebody who may write the file and makes all lines anew from some line on: `head`, kept
+    elsewhere, tells that.
+    """
+
+    def __init__(self, path: str | Path, *, site: str = "", clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self.site = site
+        self._clock = clock
+
+    def add(self, what: str, *, why: str = "", **facts: Any) -> dict[str, Any]:
+        """Append one line; when this returns it is on disk."""
+        if _OWN & set(facts):
+            raise ParcelError(f"{sorted(_OWN & set(facts))} are the ledger's own: expected facts of other names.")
+        said = {**facts, "what": what, "why": why, "who": _who(self.site), "when": int(self._clock())}
+        with locked(self.path), self._open() as file:
+            line, before, torn = _last(file)
+            if torn:
+                mended = {
+                    "what": "mended",
+                    "bytes": torn,
+                    "why": "a line that was cut short when its writer was killed",
+                }
+                mended |= {"who": said["who"], "when": said["when"]}
+                line, before = _append(file, mended, line, before)
+            _append(file, said, line, before)
+        return said
+
+    def lines(self) -> list[dict[str, Any]]:
+        """All lines, oldest first; one that is being written now is not among them."""
+        return [_parsed(raw, number) for number, raw in enumerate(self.raw(), 1)]
+
+    def raw(self) -> list[bytes]:
+        if not self.path.exists():
+            return []
+        return self.path.read_bytes().split(b"\n")[:-1]
+
+    def head(self) -> str:
+        """The sha256 of the last line."""
+        lines = self.raw()
+        return sha256(lines[-1]) if lines else START
+
+    def check(self) -> int:
+        """How many lines there are, all as they were written; ParcelError names the first that is not."""
+        before, lines = START, self.raw()
+        for number, raw in enumerate(lines, 1):
+            line = _parsed(raw, number)
+            own = line.pop("sha256", None)
+            if own != sha256(canonical(line)) or line.get("line") != number:
+                raise _changed(self.path, number)
+            if line.get("before") != before:
+                raise _changed(self.path, max(1, number - 1))
+            before = sha256(raw)
+        return len(lines)
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        try:
+            fresh = not self.path.exists()
+            with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:
+                if fresh or not os.fstat(file.fileno()).st_size:
+                    _sync_folder(self.path.parent)
+                yield file
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(
+                f"the ledger {self.path} cannot be written ({error.strerror or error}): expected room for a line. "
+                f"Free some space and run again: what is there is whole, and nothing was done that it does not tell."
+            ) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Alone among the processes of this machine that write this file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{path}.lock", timeout=PATIENCE)
+        lock.acquire()
+    except Timeout as error:
+        raise StorageError(
+            f"{path} is in use by another process for {PATIENCE:.0f} seconds: wait for it to end, and run again."
+        ) from error
+    except OSError as error:
+        raise StorageError(f"{path} cannot be locked ({error}): expected a folder that may be written.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _append(file: BinaryIO, said: dict[str, Any], last: int, before: str) -> tuple[int, str]:
+    line = {**said, "line": last + 1, "before": before}
+    raw = canonical({**line, "sha256": sha256(canonical(line))})
+    if len(raw) >= MOST_LINE:
+        raise ParcelError(f"a line of {len(raw)} bytes is too long for the ledger: expected less than {MOST_LINE}.")
+    end = file.seek(0, os.SEEK_END)
+    try:
+        _write(file, raw + b"\n")
+        os.fsync(file.fileno())
+    except OSError:
+        file.truncate(end)
+        raise
+    return last + 1, sha256(raw)
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    while data:
+        data = data[file.write(data) :]
+
+
+def _last(file: BinaryIO) -> tuple[int, str, int]:
+    """Number and sha256 of the last whole line; what stands after it was never acknowledged and is cut off."""
+    size = file.seek(0, os.SEEK_END)
+    begin = max(0, size - 2 * MOST_LINE)
+    file.seek(begin)
+    tail = file.read(size - begin)
+    end = tail.rfind(b"\n") + 1
+    torn = len(tail) - end
+    if torn:
+        file.truncate(size - torn)
+    if not end:
+        return 0, START, torn
+    raw = tail[tail.rfind(b"\n", 0, end - 1) + 1 : end - 1]
+    try:
+        number = _parsed(raw, 0)["line"]
+    except (ParcelError, KeyError):
+        number = None
+    if type(number) is not int:  # that line was changed, which `check` tells; those after it are counted on
+        file.seek(0)
+        number = file.read(size - torn).count(b"\n")
+    return number, sha256(raw), torn
+
+
+def _parsed(raw: bytes, number: int) -> dict[str, Any]:
+    try:
+        line = strict_json(raw, most_bytes=MOST_LINE, what=f"line {number} of the ledger")
+    except ParcelError as error:
+        raise ParcelError(f"line {number} of the ledger was changed or is damaged ({error}).") from error
+    if not isinstance(line, dict):
+        raise ParcelError(f"line {number} of the ledger was changed: expected an object.")
+    return line
+
+
+def _changed(path: Path, number: int) -> ParcelError:
+    return ParcelError(
+        f"line {number} of the ledger {path} was changed, removed or put in: expected what Peerwise wrote. "
+        f"Compare it with a copy of the ledger, and find out who can write to that file."
+    )
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _who(site: str) -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"user {os.getuid()}"
+    return f"{user}@{site}" if site else user
