@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data.rows import Sequences
-from peerwise.errors import BrokenFile, ModelError
+from peerwise.errors import BrokenFile, ModelError, PeerwiseError
 from peerwise.models.outputs import checked, checked_probabilities, log_probabilities, slices, softmax
 
-_TYPES: dict[str, Any] = {
+TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
     "tensor(uint8)": np.uint8,
@@ -23,7 +23,81 @@ _TYPES: dict[str, Any] = {
 }
 
 
-class OnnxModel:
+class OnnxAnswers:
+    """How rows become what an ONNX file takes, and what it says becomes answers; where it runs is left open.
+
+    ``width``: how many classes the file declares, where it does.
+    """
+
+    name: str
+    has_logits: bool
+    width: int | None
+    classes: tuple[Any, ...] | None
+    features: tuple[str, ...] | None
+    inputs: dict[str, str]
+
+    def predict_logits(self, X: Any) -> NDArray[np.float64]:
+        outputs = self._run(X)
+        return outputs if self.has_logits else log_probabilities(outputs)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        outputs = self._run(X)
+        return softmax(outputs) if self.has_logits else outputs
+
+    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """What the file says of one slice of rows, as it says it."""
+        raise NotImplementedError
+
+    def _run(self, X: Any) -> NDArray[np.float64]:
+        if not isinstance(X, Sequences) and not hasattr(X, "iloc"):
+            X = np.asarray(X)
+        rows = X.iloc if hasattr(X, "iloc") else X
+        parts = [self._run_slice(rows[part]) for part in slices(X)]
+        outputs = np.concatenate(parts) if parts else np.zeros((0, self.width or 0))
+        check = checked if self.has_logits else checked_probabilities
+        return check(outputs, len(X), self.width or outputs.shape[-1], self.name)
+
+    def _run_slice(self, X: Any) -> NDArray[Any]:
+        feed = self._feed(X)
+        try:
+            return self.run(feed)
+        except PeerwiseError:
+            raise
+        except Exception as error:
+            shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())
+            raise ModelError(
+                f"{self.name!r} cannot run on {shapes}: {short(error)}. Give it inputs of the shape it was made for."
+            ) from error
+
+    def _feed(self, X: Any) -> dict[str, NDArray[Any]]:
+        if isinstance(X, Sequences):
+            given: dict[str, Any] = {"static": X.static, "series": X.series}
+        elif len(self.inputs) == 1:
+            given = {next(iter(self.inputs)): self._in_order(X)}
+        elif hasattr(X, "columns"):
+            given = {str(column): X[[column]] for column in X.columns}
+        else:
+            given = {"x": X}
+        absent = [name for name in self.inputs if name not in given]
+        if absent:
+            raise ModelError(
+                f"{self.name!r} needs inputs {list(self.inputs)}, got {list(given)} (missing: {absent}). "
+                "Pass a DataFrame with these columns, or Sequences for 'static' and 'series'."
+            )
+        return {name: np.asarray(given[name]).astype(TYPES[kind], copy=False) for name, kind in self.inputs.items()}
+
+    def _in_order(self, X: Any) -> Any:
+        """A data frame's columns as the file wants them, by name; whatever has no such names, as it is."""
+        if not hasattr(X, "columns") or not self.features:
+            return X
+        columns = {str(column): place for place, column in enumerate(X.columns)}
+        absent = [name for name in self.features if name not in columns]
+        if absent:
+            raise ModelError(f"{self.name!r} needs the columns {list(self.features)}, and X lacks {absent}.")
+        return X.iloc[:, [columns[name] for name in self.features]]
+
+
+class OnnxModel(OnnxAnswers):
     """An ONNX classifier on one thread; ``classes`` and ``features`` come from the file's metadata, if it has them.
 
     An output called "logits" is read as logits; in a file from elsewhere the output is read as probabilities.
@@ -32,6 +106,7 @@ class OnnxModel:
     def __init__(self, data: bytes, *, name: str = "onnx model") -> None:
         import onnxruntime as ort  # late: it starts a thread, which no process that forks should have
 
+        ort.disable_telemetry_events()
         self.data, self.name = bytes(data), name
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -42,38 +117,29 @@ class OnnxModel:
             self._session = ort.InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise BrokenFile(
-                f"{name!r} ({len(self.data)} bytes) is no readable ONNX file: {_short(error)}. It may be truncated: "
+                f"{name!r} ({len(self.data)} bytes) is no readable ONNX file: {short(error)}. It may be truncated: "
                 "fetch or export it again."
             ) from error
-        self._inputs = {item.name: item.type for item in self._session.get_inputs()}
-        for input_name, kind in self._inputs.items():
-            if kind not in _TYPES:
+        self.inputs = {item.name: item.type for item in self._session.get_inputs()}
+        for input_name, kind in self.inputs.items():
+            if kind not in TYPES:
                 raise ModelError(
-                    f"{name!r} takes {kind} for its input {input_name!r}: expected one of {', '.join(_TYPES)}. "
+                    f"{name!r} takes {kind} for its input {input_name!r}: expected one of {', '.join(TYPES)}. "
                     f"Export it with such an input."
                 )
         self._output, self.has_logits = self._pick_output()
         meta = self._session.get_modelmeta().custom_metadata_map
-        self.classes: tuple[Any, ...] | None = _names(meta.get("classes"), name)
-        self.features: tuple[str, ...] | None = _names(meta.get("features"), name)
+        self.classes = _names(meta.get("classes"), name)
+        self.features = _names(meta.get("features"), name)
+        shape = next(item.shape for item in self._session.get_outputs() if item.name == self._output)
+        declared = shape[1] if len(shape) == 2 else None
+        self.width = declared if isinstance(declared, int) else (len(self.classes) if self.classes else None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.data, self.name)
 
-    @property
-    def width(self) -> int | None:
-        """How many classes the file declares, where it does."""
-        shape = next(item.shape for item in self._session.get_outputs() if item.name == self._output)
-        declared = shape[1] if len(shape) == 2 else None
-        return declared if isinstance(declared, int) else (len(self.classes) if self.classes else None)
-
-    def predict_logits(self, X: Any) -> NDArray[np.float64]:
-        outputs = self._run(X)
-        return outputs if self.has_logits else log_probabilities(outputs)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        outputs = self._run(X)
-        return softmax(outputs) if self.has_logits else outputs
+    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        return np.asarray(self._session.run([self._output], feed)[0])
 
     def _pick_output(self) -> tuple[str, bool]:
         tensors = [
@@ -88,52 +154,6 @@ class OnnxModel:
         if "logits" in tensors:
             return "logits", True
         return next((name for name in tensors if "prob" in name), tensors[-1]), False
-
-    def _run(self, X: Any) -> NDArray[np.float64]:
-        if not isinstance(X, Sequences) and not hasattr(X, "iloc"):
-            X = np.asarray(X)
-        rows = X.iloc if hasattr(X, "iloc") else X
-        parts = [self._run_slice(rows[part]) for part in slices(X)]
-        outputs = np.concatenate(parts) if parts else np.zeros((0, self.width or 0))
-        check = checked if self.has_logits else checked_probabilities
-        return check(outputs, len(X), self.width or outputs.shape[-1], self.name)
-
-    def _run_slice(self, X: Any) -> NDArray[Any]:
-        feed = self._feed(X)
-        try:
-            return np.asarray(self._session.run([self._output], feed)[0])
-        except Exception as error:
-            shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())
-            raise ModelError(
-                f"{self.name!r} cannot run on {shapes}: {_short(error)}. Give it inputs of the shape it was made for."
-            ) from error
-
-    def _feed(self, X: Any) -> dict[str, NDArray[Any]]:
-        if isinstance(X, Sequences):
-            given: dict[str, Any] = {"static": X.static, "series": X.series}
-        elif len(self._inputs) == 1:
-            given = {next(iter(self._inputs)): self._in_order(X)}
-        elif hasattr(X, "columns"):
-            given = {str(column): X[[column]] for column in X.columns}
-        else:
-            given = {"x": X}
-        absent = [name for name in self._inputs if name not in given]
-        if absent:
-            raise ModelError(
-                f"{self.name!r} needs inputs {list(self._inputs)}, got {list(given)} (missing: {absent}). "
-                "Pass a DataFrame with these columns, or Sequences for 'static' and 'series'."
-            )
-        return {name: np.asarray(given[name]).astype(_TYPES[kind], copy=False) for name, kind in self._inputs.items()}
-
-    def _in_order(self, X: Any) -> Any:
-        """A data frame's columns as the file wants them, by name; whatever has no such names, as it is."""
-        if not hasattr(X, "columns") or not self.features:
-            return X
-        columns = {str(column): place for place, column in enumerate(X.columns)}
-        absent = [name for name in self.features if name not in columns]
-        if absent:
-            raise ModelError(f"{self.name!r} needs the columns {list(self.features)}, and X lacks {absent}.")
-        return X.iloc[:, [columns[name] for name in self.features]]
 
 
 def _again(data: bytes, name: str) -> OnnxModel:
@@ -152,5 +172,5 @@ def _names(text: str | None, name: str) -> tuple[Any, ...] | None:
     return tuple(names)
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

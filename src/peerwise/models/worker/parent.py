@@ -1,0 +1,176 @@
+"""Peers' models, run in a child process that can be killed: the side that asks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.errors import BrokenFile, ModelError, PeerwiseError, WorkerError
+from peerwise.models.onnx_model import OnnxAnswers
+from peerwise.models.worker.limits import Limits
+from peerwise.models.worker.process import Process
+from peerwise.models.worker.replies import Facts, Refused, array, facts, shapes
+
+Source = bytes | Callable[[], bytes]
+Answer = TypeVar("Answer")
+
+
+class Worker:
+    """A child process that opens and runs ONNX files; it is started when first needed, and anew when it has died.
+
+    What it refuses, or does not survive, is asked again of a fresh child that has seen no other model, so that none is
+    blamed for another; only too long a wait is not repeated. Models that break out of the runtime share a process.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._lock = threading.RLock()
+        self._process: Process | None = None
+        self._keeper: ThreadPoolExecutor | None = None
+        self._owner = os.getpid()
+        self._with_onnx = self._closed = False
+
+    def open(self, data: Source, name: str) -> WorkerModel:
+        """The model in this file; a function is called for the file again whenever the child no longer has it."""
+        return WorkerModel(self, data, name)
+
+    def shapes(self, data: bytes, rows: int) -> dict[str, list[int]]:
+        """As `peerwise.models.onnx_shapes.inferred`, in the child."""
+        with self._lock:
+            self._with_onnx = True
+            key = hashlib.sha256(data).hexdigest()
+            try:
+                return self.ask(key, lambda process: shapes(process.ask("shapes", {"rows": rows}, [data])))
+            except Refused as refused:
+                raise ModelError(f"no shapes can be inferred for {len(data)} bytes: {refused}.") from None
+
+    def isolation(self) -> dict[str, str]:
+        """Each layer between a model and this machine: "on", or why it is not."""
+        return self.ask("", lambda process: process.isolation())
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child, where there is one."""
+        return None if self._process is None else self._process.pid
+
+    def ask(self, key: str, work: Callable[[Process], Answer]) -> Answer:
+        """The work done, which is about the model with this key and no other."""
+        with self._lock:
+            process = self._ready()
+            alone = not process.seen - {key}
+            try:
+                return self._tried(process, key, work)
+            except (PeerwiseError, Refused):
+                if alone or process.was_late:
+                    raise
+            self._replace()
+            return self._tried(self._ready(), key, work)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._end()
+            if self._keeper is not None:
+                self._keeper.shutdown()
+                self._keeper = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tried(self, process: Process, key: str, work: Callable[[Process], Answer]) -> Answer:
+        process.seen.add(key)
+        try:
+            return work(process)
+        except WorkerError:
+            self._replace()
+            raise
+        except (PeerwiseError, Refused):
+            raise
+        except BaseException:  # an interrupt, say, in the midst of a frame
+            self._end()
+            raise
+
+    def _ready(self) -> Process:
+        if self._closed:
+            raise WorkerError("the worker is closed: open peers' models with one that is not.")
+        if self._owner != os.getpid():  # after a fork: the child is the other process's, and so is the keeper
+            raise WorkerError("the worker was made in another process: make one in each.")
+        process = self._process
+        if process is None or not process.is_idle or (self._with_onnx and not process.with_onnx):
+            process = self._replace()
+        return process
+
+    def _replace(self) -> Process:
+        self._end()
+        if self._keeper is None:
+            self._keeper = ThreadPoolExecutor(1, "peerwise-worker")
+        self._process = Process(self.limits, self._keeper, with_onnx=self._with_onnx)
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+class WorkerModel(OnnxAnswers):
+    """As `peerwise.models.onnx_model.OnnxModel`, and says bit for bit the same; but the file is opened elsewhere."""
+
+    def __init__(self, worker: Worker, source: Source, name: str) -> None:
+        self.name, self._worker, self._source = name, worker, source
+        data = self._data()
+        self.sha256 = hashlib.sha256(data).hexdigest()
+        if len(data) > worker.limits.most_open_bytes:
+            raise ModelError(
+                f"{name!r} has {len(data)} bytes: expected at most {worker.limits.most_open_bytes}. Leave it out, or "
+                "allow more open bytes."
+            )
+        try:
+            self._facts = worker.ask(self.sha256, lambda process: self._opened(process, data))
+        except Refused as refused:
+            raise ModelError(f"{name!r} cannot be opened: {refused}.") from None
+        self.inputs, self.has_logits, self.width = self._facts.inputs, self._facts.has_logits, self._facts.width
+        self.classes, self.features = self._facts.classes, self._facts.features
+
+    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        if any(value.dtype == np.object_ for value in feed.values()):
+            raise Refused("it takes text, which is not passed to the process of peers' models")
+        rows = {name: np.ascontiguousarray(value) for name, value in feed.items()}
+        return self._worker.ask(self.sha256, lambda process: self._said(process, rows))
+
+    def _said(self, process: Process, rows: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        if self.sha256 not in process.opened:
+            self._opened_again(process)
+        described = [[name, value.dtype.str, value.shape] for name, value in rows.items()]
+        header = {"model": self.sha256, "inputs": described}
+        parts = [value.reshape(-1).view(np.uint8).data for value in rows.values()]
+        reply = process.ask("run", header, parts)
+        if reply[0] == {"absent": True}:
+            self._opened_again(process)
+            reply = process.ask("run", header, parts)
+        return array(reply)
+
+    def _opened(self, process: Process, data: bytes) -> Facts:
+        found = facts(process.ask("open", {"model": self.sha256, "name": self.name}, [data]))
+        process.opened.add(self.sha256)
+        return found
+
+    def _opened_again(self, process: Process) -> None:
+        data = self._data()
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise BrokenFile(f"{self.name!r} is not the file it was (sha256 {self.sha256[:12]}...): fetch it again.")
+        if self._opened(process, data) != self._facts:
+            raise WorkerError(f"{self.name!r} was opened again, and is another model: leave it out.")
+
+    def _data(self) -> bytes:
+        return self._source if isinstance(self._source, bytes) else bytes(self._source())

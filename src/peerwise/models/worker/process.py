@@ -1,0 +1,157 @@
+"""One child process, from its parent's side: started, asked within a deadline, ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from peerwise.errors import WorkerError
+from peerwise.models.worker.frames import Ended, Garbage, Header, Late, Part, Wire
+from peerwise.models.worker.layers import LAYERS
+from peerwise.models.worker.limits import Limits
+from peerwise.models.worker.replies import printable
+
+CHILD = Path(__file__).with_name("child.py")
+START_SECONDS = 60.0
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+PASSED_ON = ("LD_LIBRARY_PATH",)  # without it some Pythons do not start
+TOLD = 300  # characters of what a dead child said last
+
+
+class Process:
+    """Starts at once; the first question waits until it is ready. After an error it is of no more use: `end` it.
+
+    ``keeper`` is a thread that outlives the child: the kernel ends a child when the *thread* that started it ends.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        keeper: ThreadPoolExecutor,
+        *,
+        with_onnx: bool = False,
+        layers: Sequence[str] = LAYERS,
+        program: Path = CHILD,
+    ) -> None:
+        self.limits, self.with_onnx = limits, with_onnx
+        self.seen: set[str] = set()  # the models that it was asked about
+        self.opened: set[str] = set()  # those that it has opened, and may have let go
+        self.was_late = False
+        self._isolation: dict[str, str] | None = None
+        # As big as the pipe is, so much is kept of what a library prints: when it is full, the rest is lost.
+        self._errors, errors = os.pipe()
+        os.set_blocking(errors, False)
+        os.set_blocking(self._errors, False)
+        try:
+            self._child = keeper.submit(_started, program, errors).result()
+        except OSError as error:
+            os.close(self._errors)
+            raise WorkerError(
+                f"no process could be started for peers' models: {error}. Free memory, or files."
+            ) from error
+        finally:
+            os.close(errors)
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._wire = Wire(self._child.stdout.fileno(), self._child.stdin.fileno())
+        self._start = {
+            "path": [os.path.abspath(place) for place in sys.path if place],
+            "layers": list(layers),
+            "parent": os.getpid(),
+            "with_onnx": with_onnx,
+            "memory_bytes": limits.memory_bytes,
+            "seconds": limits.seconds,
+            "most_open_bytes": limits.most_open_bytes,
+            "most_reply_bytes": limits.most_reply_bytes,
+        }
+        with suppress(Ended, Late):  # it is told to who asks first
+            self._wire.send(self._start, (), time.monotonic() + START_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def is_idle(self) -> bool:
+        """Ready for a question; not so one that died, or speaks unasked."""
+        return self._isolation is None or self._wire.is_quiet
+
+    def isolation(self) -> dict[str, str]:
+        if self._isolation is None:
+            header, _ = self._received("start", START_SECONDS)
+            found = header.get("isolation")
+            if not isinstance(found, dict) or not all(type(value) is str for value in found.values()):
+                raise WorkerError("the process for peers' models did not say how it is isolated: expected its layers.")
+            self._isolation = found
+        return dict(self._isolation)
+
+    def ask(self, what: str, header: Header, parts: Sequence[Part] = ()) -> tuple[Header, list[bytearray]]:
+        """The reply; `WorkerError` where there is none, in which case this process must be ended."""
+        self.isolation()
+        deadline = time.monotonic() + self.limits.seconds
+        with suppress(Ended):  # what it said last is worth more than that it is gone
+            try:
+                self._wire.send({"what": what, **header}, parts, deadline)
+            except Late:
+                raise WorkerError(self._too_late(what, self.limits.seconds)) from None
+        return self._received(what, self.limits.seconds, deadline)
+
+    def end(self) -> None:
+        """Killed and gone on return; safe to call twice."""
+        if self._child.stdin is not None and not self._child.stdin.closed:
+            self._child.kill()
+            self._child.wait()
+            os.close(self._errors)
+            for pipe in (self._child.stdin, self._child.stdout):
+                assert pipe is not None
+                pipe.close()
+
+    def _received(self, what: str, seconds: float, deadline: float | None = None) -> tuple[Header, list[bytearray]]:
+        try:
+            return self._wire.receive(self.limits.most_reply_bytes, deadline or time.monotonic() + seconds)
+        except Late:
+            raise WorkerError(self._too_late(what, seconds)) from None
+        except Ended:
+            raise WorkerError(f"the process died at {what!r}: {self._last_words()}.") from None
+        except Garbage as garbage:
+            raise WorkerError(
+                f"the process answered {what!r} with {garbage}: expected a frame. It was ended."
+            ) from None
+
+    def _too_late(self, what: str, seconds: float) -> str:
+        self.was_late = True
+        return f"no answer to {what!r} within {seconds:g} seconds: it was ended. Leave the model out, or allow more."
+
+    def _last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(5)
+        code = self._child.poll()
+        how = "it closed its pipes" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
+        with suppress(BlockingIOError):
+            said = printable(os.read(self._errors, 2**16).decode(errors="replace"))[-TOLD:]
+            return f"{how}, saying {said!r}" if said else how
+        return how
+
+
+def _started(program: Path, errors: int) -> subprocess.Popen[bytes]:
+    folder = tempfile.mkdtemp(prefix="peerwise-worker-")
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+            cwd=folder,
+            env=ENVIRONMENT | {name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            start_new_session=True,
+        )
+    finally:
+        os.rmdir(folder)  # a folder that is no more stays empty
