@@ -1,6 +1,6 @@
 """What makes sites of a federation trust each other's parcels: keys, roster, manifests, versions seen, a ledger."""
 
-from peerwise.parcels.signed.envelope import fingerprint, key_id, opened
+from peerwise.parcels.signed.envelope import fingerprint, key_id, opened, opened_by_itself
 from peerwise.parcels.signed.fields import SKEW, peer_name
 from peerwise.parcels.signed.identity import Identity
 from peerwise.parcels.signed.ledger import Ledger
@@ -25,6 +25,7 @@ __all__ = [
     "fingerprint",
     "key_id",
     "opened",
+    "opened_by_itself",
     "peer_name",
     "rotation",
     "seal",

@@ -80,6 +80,20 @@ def opened(data: bytes, kind: str, keys: Iterable[str]) -> dict[str, Any]:
     return value
 
 
+def opened_by_itself(data: bytes, kind: str) -> dict[str, Any]:
+    """The payload of an envelope that is signed by the ``key`` it names itself: whoever holds that key wrote it, and
+    who that is remains to be shown."""
+    _, payload, _ = _parts(data, kind)
+    try:
+        claimed = strict_json(payload, most_bytes=MOST_BYTES, what=f"the {kind}")
+    except ParcelError as error:
+        raise NotTrusted(str(error)) from error
+    key = claimed.get("key") if isinstance(claimed, dict) else None
+    if not isinstance(key, str) or not KEY.fullmatch(key):
+        raise NotTrusted(f"the {kind} names no key of its own. {AGAIN}")
+    return opened(data, kind, [key])
+
+
 def _listed(known: Iterable[str]) -> str:
     names = [name[:16] for name in known]
     if len(names) > 3:
