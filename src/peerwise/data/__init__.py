@@ -5,7 +5,7 @@ from peerwise.data.loaders import DATASETS, load, load_folder, load_split_file, 
 from peerwise.data.partitions import PARTITIONS, Share, partition_parameters, partition_rows
 from peerwise.data.public import PublicSet
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, concatenate, digest
-from peerwise.data.site import Site, default_partition, derived_seed, make_sites, work_anew
+from peerwise.data.site import Site, default_partition, derived_seed, make_sites, site_of, work_anew
 from peerwise.data.split import split_rows
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "make_sites",
     "partition_parameters",
     "partition_rows",
+    "site_of",
     "split_rows",
     "work_anew",
 ]

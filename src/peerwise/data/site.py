@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,10 +13,11 @@ import numpy as np
 from peerwise.data.dataset import Dataset
 from peerwise.data.partitions import Share, partition_rows
 from peerwise.data.public import PublicSet, public_set, set_aside
-from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences
+from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, digest
 from peerwise.data.split import FRACTIONS, check_fractions, split_rows
-from peerwise.errors import DataError
+from peerwise.errors import ConfigError, DataError
 
+SHORTEST_SECRET = 16  # bytes
 PARTS = ("train", "val", "test")
 Test = Literal["site", "common"]
 
@@ -63,12 +65,33 @@ class Site:
     opener: Callable[[bytes, str], Any] | None = None
     secret: bytes = field(default=b"", repr=False)
 
+    def __post_init__(self) -> None:
+        if self.secret and len(self.secret) < SHORTEST_SECRET:
+            raise ConfigError(
+                f"site {self.name!r} has a secret of {len(self.secret)} bytes: expected at least {SHORTEST_SECRET}, "
+                f"such as secrets.token_bytes(32)."
+            )
+
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""
         return derived_seed(self.seed, self.name, purpose)
 
     def rng(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(self.seed_for(purpose))
+
+    def noise_rng(self, purpose: str, *about: Inputs) -> np.random.Generator:
+        """For noise that protects rows, and for what else must not be foreseen: from all 256 bits of a hash of the
+        secret. Without one it is `rng`, which whoever knows the run's seed can draw again.
+
+        ``about``: what the noise covers. With a secret the same value is covered alike however often a round is begun
+        again, and another one anew, as the difference of two with the same noise would tell. The generator is numpy's,
+        which was not made to withstand cryptanalysis.
+        """
+        if not self.secret:
+            return self.rng(purpose)
+        told = "\x1f".join([str(self.seed), self.name, purpose, *(digest(value) for value in about)])
+        drawn = int.from_bytes(hmac.digest(self.secret, told.encode(), "sha256"), "big")
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(drawn, pool_size=8)))
 
 
 def make_sites(
@@ -126,6 +149,24 @@ def make_sites(
         replace(site, public=_seen(shown, share.features), public_set=common)
         for site, share in zip(drawn, shares, strict=True)
     ]
+
+
+def site_of(
+    dataset: Dataset,
+    name: str,
+    *,
+    seed: int = 0,
+    recipes: Sequence[str] = (),
+    fractions: tuple[float, float, float] = FRACTIONS,
+    device: str = "cpu",
+) -> Site:
+    """One site with all of these rows, split as `make_sites` splits the natural site of that name: where the rows are
+    the same in the same order, so are its parts, and so is what is learned from them."""
+    if not len(dataset):
+        raise DataError(f"{dataset.name}: no rows for site {name!r}, expected at least one. Check the file.")
+    fixed = dataset.natural_split is not None
+    parts = _parts(dataset, np.arange(len(dataset)), None, fixed, fractions, _rng(seed, f"split {name}"))
+    return _site(dataset, parts, Share(parts[0], name), seed, device, tuple(recipes))
 
 
 def default_partition(dataset: Dataset) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,7 +41,7 @@ def load_table(
         if column is not None and column not in frame.columns:
             raise DataError(f"{file.name}: {choices(column, frame.columns, 'column')}")
     y, classes = encode_target(frame[target], file.name)
-    roles = {column: _role(frame[column], column, file.name) for column in (site, group, time) if column is not None}
+    roles = {column: complete(frame[column], column, file.name) for column in (site, group, time) if column is not None}
     X, features = table_inputs(frame.drop(columns=list({target, *roles, *dropped})), file.name)
     return Dataset(
         name=file.name.split(".")[0],
@@ -50,18 +52,32 @@ def load_table(
         features=features,
         site=None if site is None else _text(roles[site]),
         group=None if group is None else _text(roles[group]),
-        time=None if time is None else _moments(roles[time], time, file.name),
+        time=None if time is None else moments(roles[time], time, file.name),
         source=file.name,
     )
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """The rows of a CSV or parquet file, or an error that says what is wrong with it."""
+def read_table(path: Path, *, as_text: bool = False) -> pd.DataFrame:
+    """The rows of a CSV or parquet file, or an error that says what is wrong with it.
+
+    ``as_text``: the cells of a CSV file stay as they are written, codes such as "007" and an empty cell among them.
+    """
     if not path.is_file():
         raise MissingData(f"{path} is not there; give the path of a .csv, .csv.gz or .parquet file.")
     try:
-        frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, na_values=["?"])
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowException, OSError, EOFError, zlib.error, ValueError) as problem:
+        if path.suffix == ".parquet":
+            frame = pd.read_parquet(path)
+        else:
+            frame = _text_cells(path) if as_text else pd.read_csv(path, na_values=["?"])
+    except (
+        pyarrow.ArrowInvalid,
+        pyarrow.ArrowException,
+        OSError,
+        EOFError,
+        zlib.error,
+        ValueError,
+        csv.Error,
+    ) as problem:
         raise BrokenFile(
             f"{path} cannot be read as a table ({problem}); it is truncated, damaged or empty."
         ) from problem
@@ -69,6 +85,19 @@ def read_table(path: Path) -> pd.DataFrame:
     if len(twice):
         raise DataError(f"{path.name}: column {str(twice[0])!r} is there twice; rename one.")
     return frame
+
+
+def _text_cells(path: Path) -> pd.DataFrame:
+    # Not by pandas, which fills up short lines, renames a column that is there twice, takes the first for row names.
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        lines = [line for line in csv.reader(file, strict=True) if line]
+    if not lines:
+        raise ValueError("no line in it")
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(lines[0]):
+            raise ValueError(f"line {number} has {len(line)} cells, the first one {len(lines[0])}")
+    return pd.DataFrame(lines[1:], columns=lines[0], dtype=object)
 
 
 def encode_target(values: pd.Series[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -154,7 +183,8 @@ def _is_number(values: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(values))
 
 
-def _role(values: pd.Series[Any], column: str, name: str) -> pd.Series[Any]:
+def complete(values: pd.Series[Any], column: str, name: str) -> pd.Series[Any]:
+    """The column, which must have a value in every row."""
     gaps = np.flatnonzero(values.isna())
     if len(gaps):
         raise DataError(
@@ -170,7 +200,8 @@ def _text(values: pd.Series[Any]) -> NDArray[np.str_]:
     return values.map(str).to_numpy(dtype=str)
 
 
-def _moments(values: pd.Series[Any], column: str, name: str) -> NDArray[Any]:
+def moments(values: pd.Series[Any], column: str, name: str) -> NDArray[Any]:
+    """Numbers, or dates in ISO form."""
     if _is_number(values):
         return values.to_numpy(dtype=float)
     try:
