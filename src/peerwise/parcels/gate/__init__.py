@@ -1,0 +1,6 @@
+"""What decides, before any runtime sees it, whether a peer's model file may be run."""
+
+from peerwise.parcels.gate.gate import Gate, Shaper
+from peerwise.parcels.gate.limits import GateLimits, ModelFacts
+
+__all__ = ["Gate", "GateLimits", "ModelFacts", "Shaper"]
