@@ -27,6 +27,7 @@ def canonical(value: Any) -> bytes:
     >>> canonical({"b": [1, 2.5, None], "a": "ö"}).decode()
     '{"a":"ö","b":[1,2.5,null]}'
     """
+    _text_names(value)
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
         data = text.encode()
@@ -85,6 +86,20 @@ def bounded(data: bytes, *, most_bytes: int, most_depth: int, most_values: int, 
     depth = int(steps.cumsum().max(initial=0))
     if depth > most_depth:
         raise ParcelError(f"{what} is nested {depth} deep: expected at most {most_depth}. Ask its sender for less.")
+
+
+def _text_names(value: Any) -> None:
+    """Other names would be made text without a word, and two of them might become the same."""
+    nodes = [value]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            for name in node:
+                if not isinstance(name, str):
+                    raise ParcelError(f"{name!r} cannot name an item: expected text.")
+            nodes.extend(node.values())
+        elif isinstance(node, list | tuple):
+            nodes.extend(node)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from peerwise.errors import NotTrusted, ParcelError
-from peerwise.parcels.signed.fields import KEY
+from peerwise.parcels.signed.fields import KEY, public_key
 from peerwise.parcels.strict import canonical, strict_json
 
 MOST_BYTES = 2 << 20
@@ -62,7 +62,10 @@ def opened(data: bytes, kind: str, keys: Iterable[str]) -> dict[str, Any]:
     The payload's bytes are verified before they are read, and there is only one way to write an envelope: whatever is
     changed in its bytes, be it without changing its meaning, is refused.
     """
-    known = {key_id(key): key for key in keys if KEY.fullmatch(key)}
+    known = {}
+    for key in keys:
+        public_key(key, "the key to verify with")
+        known[key_id(key)] = key
     signer, payload, signature = _parts(data, kind)
     if signer not in known:
         raise NotTrusted(
@@ -89,8 +92,9 @@ def opened_by_itself(data: bytes, kind: str) -> dict[str, Any]:
     except ParcelError as error:
         raise NotTrusted(str(error)) from error
     key = claimed.get("key") if isinstance(claimed, dict) else None
-    if not isinstance(key, str) or not KEY.fullmatch(key):
+    if not isinstance(key, str):
         raise NotTrusted(f"the {kind} names no key of its own. {AGAIN}")
+    public_key(key, f"the key of the {kind}")
     return opened(data, kind, [key])
 
 

@@ -19,6 +19,16 @@ FEDERATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 TOPIC = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 KEY = SHA256  # a public key has 32 bytes too
+_PRIME = 2**255 - 19
+# The second coordinates of the points of small order: with such a key a signature fits many texts, so that anybody can
+# sign, and a signer can deny.
+_WEAK = {
+    0,
+    1,
+    _PRIME - 1,
+    0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+    0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+}
 SIGNATURE = re.compile(r"[0-9a-f]{128}")
 
 
@@ -49,7 +59,7 @@ def exact_fields(payload: Mapping[str, Any], fields: Collection[str], what: str)
     if set(payload) != set(fields):
         odd = sorted(set(payload) ^ set(fields))
         raise ParcelError(
-            f"{what} has other fields than it should ({', '.join(odd)[:200]}): expected exactly "
+            f"{what} has other fields than it should ({repr(odd)[:200]}): expected exactly "
             f"{', '.join(sorted(fields))}. Ask its sender to sign it with Peerwise."
         )
 
@@ -57,6 +67,13 @@ def exact_fields(payload: Mapping[str, Any], fields: Collection[str], what: str)
 def text_like(value: Any, pattern: re.Pattern[str], what: str) -> None:
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ParcelError(f"{what} is {repr(value)[:80]}: expected text like {pattern.pattern}.")
+
+
+def public_key(value: Any, what: str) -> None:
+    text_like(value, KEY, what)
+    place = int.from_bytes(bytes.fromhex(value), "little") % 2**255
+    if place >= _PRIME or place in _WEAK:
+        raise ParcelError(f"{what} is {value}, with which anybody could sign: expected a key that Peerwise made.")
 
 
 def plain_text(value: Any, most: int, what: str, least: int = 0) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,17 +41,13 @@ class Ledger:
             raise ParcelError(f"{sorted(_OWN & set(facts))} are the ledger's own: expected facts of other names.")
         said = {**facts, "what": what, "why": why, "who": _who(self.site), "when": int(self._clock())}
         with locked(self.path), self._open() as file:
-            line, before, torn = _last(file)
+            last, before, torn = _last(file, self.path)
             if torn:
-                mended = {
-                    "what": "mended",
-                    "bytes": torn,
-                    "why": "a line that was cut short when its writer was killed",
-                }
-                mended |= {"who": said["who"], "when": said["when"]}
-                line, before = _append(file, mended, line, before)
-            _append(file, said, line, before)
-        return said
+                why = "what followed the last whole line was cut off: its writer was killed, or had no room"
+                note = {"what": "mended", "why": why, "bytes": torn, "who": said["who"], "when": said["when"]}
+                mended = _append(file, note, last, before)
+                last, before = last + 1, sha256(canonical(mended))
+            return _append(file, said, last, before)
 
     def lines(self) -> list[dict[str, Any]]:
         """All lines, oldest first; one that is being written now is not among them."""
@@ -72,8 +68,7 @@ class Ledger:
         before, lines = START, self.raw()
         for number, raw in enumerate(lines, 1):
             line = _parsed(raw, number)
-            own = line.pop("sha256", None)
-            if own != sha256(canonical(line)) or line.get("line") != number:
+            if not _is_own(raw, line) or line.get("line") != number:
                 raise _changed(self.path, number)
             if line.get("before") != before:
                 raise _changed(self.path, max(1, number - 1))
@@ -116,9 +111,10 @@ def locked(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _append(file: BinaryIO, said: dict[str, Any], last: int, before: str) -> tuple[int, str]:
+def _append(file: BinaryIO, said: dict[str, Any], last: int, before: str) -> dict[str, Any]:
     line = {**said, "line": last + 1, "before": before}
-    raw = canonical({**line, "sha256": sha256(canonical(line))})
+    line["sha256"] = sha256(canonical(line))
+    raw = canonical(line)
     if len(raw) >= MOST_LINE:
         raise ParcelError(f"a line of {len(raw)} bytes is too long for the ledger: expected less than {MOST_LINE}.")
     end = file.seek(0, os.SEEK_END)
@@ -128,7 +124,7 @@ def _append(file: BinaryIO, said: dict[str, Any], last: int, before: str) -> tup
     except OSError:
         file.truncate(end)
         raise
-    return last + 1, sha256(raw)
+    return line
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
@@ -136,27 +132,53 @@ def _write(file: BinaryIO, data: bytes) -> None:
         data = data[file.write(data) :]
 
 
-def _last(file: BinaryIO) -> tuple[int, str, int]:
-    """Number and sha256 of the last whole line; what stands after it was never acknowledged and is cut off."""
+def _last(file: BinaryIO, path: Path) -> tuple[int, str, int]:
+    """Number and sha256 of the last whole line, and how many bytes after it were cut off: they are what was left of a
+    line whose writer was killed before it was told that the line is kept."""
     size = file.seek(0, os.SEEK_END)
     begin = max(0, size - 2 * MOST_LINE)
     file.seek(begin)
     tail = file.read(size - begin)
     end = tail.rfind(b"\n") + 1
-    torn = len(tail) - end
+    start = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
+    if begin and not start:  # no line is that long: nothing is cut off what Peerwise did not write
+        raise StorageError(
+            f"the ledger {path} does not end in a line of less than {MOST_LINE} bytes: expected what Peerwise wrote. "
+            f"Put it back from a copy, or move it away to begin a new one."
+        )
+    last, before = _place(file, tail[start : end - 1]) if end else (0, START)
+    torn = tail[end:]
+    if torn and _follows(torn, last, before):
+        _write(file, b"\n")
+        return last + 1, sha256(torn), 0
     if torn:
-        file.truncate(size - torn)
-    if not end:
-        return 0, START, torn
-    raw = tail[tail.rfind(b"\n", 0, end - 1) + 1 : end - 1]
+        file.truncate(size - len(torn))
+    return last, before, len(torn)
+
+
+def _place(file: BinaryIO, raw: bytes) -> tuple[int, str]:
     try:
-        number = _parsed(raw, 0)["line"]
-    except (ParcelError, KeyError):
+        number = _parsed(raw, 0).get("line")
+    except ParcelError:
         number = None
     if type(number) is not int:  # that line was changed, which `check` tells; those after it are counted on
         file.seek(0)
-        number = file.read(size - torn).count(b"\n")
-    return number, sha256(raw), torn
+        number = file.read().count(b"\n")
+    return number, sha256(raw)
+
+
+def _follows(raw: bytes, last: int, before: str) -> bool:
+    """Whether this is a whole line but for its end."""
+    try:
+        line = _parsed(raw, 0)
+    except ParcelError:
+        return False
+    return line.get("line") == last + 1 and line.get("before") == before and _is_own(raw, line)
+
+
+def _is_own(raw: bytes, line: dict[str, Any]) -> bool:
+    body = {name: value for name, value in line.items() if name != "sha256"}
+    return line.get("sha256") == sha256(canonical(body)) and raw == canonical(line)
 
 
 def _parsed(raw: bytes, number: int) -> dict[str, Any]:
@@ -185,8 +207,9 @@ def _sync_folder(path: Path) -> None:
 
 
 def _who(site: str) -> str:
+    # Not from the environment, where anybody can say to be anybody.
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         user = f"user {os.getuid()}"
     return f"{user}@{site}" if site else user

@@ -12,7 +12,6 @@ from peerwise.parcels.signed.envelope import opened
 from peerwise.parcels.signed.fields import (
     FEDERATION,
     FORMAT,
-    KEY,
     MOST_VERSION,
     NAME,
     SKEW,
@@ -20,6 +19,7 @@ from peerwise.parcels.signed.fields import (
     known_format,
     lifetime,
     plain_text,
+    public_key,
     text_like,
     whole,
 )
@@ -44,7 +44,7 @@ class Member:
 
     def __post_init__(self) -> None:
         text_like(self.name, NAME, "a member's name")
-        text_like(self.key, KEY, f"the key of {self.name}")
+        public_key(self.key, f"the key of {self.name}")
         plain_text(self.address, 200, f"the address of {self.name}")
         plain_text(self.certificate, 100, f"the certificate's name of {self.name}")
         if self.revoked is not None:
@@ -67,7 +67,7 @@ class Roster:
         object.__setattr__(self, "members", tuple(self.members))
         text_like(self.federation, FEDERATION, "the roster's federation")
         whole(self.version, 1, MOST_VERSION, "the roster's version")
-        text_like(self.founder, KEY, "the founder's key")
+        public_key(self.founder, "the founder's key")
         lifetime(self.issued, self.expires, "the roster")
         if len(self.members) > MOST_MEMBERS or len(self.rotations) > MOST_ROTATIONS:
             raise ParcelError(
@@ -104,8 +104,9 @@ class Roster:
         that has ended only if ``ended_too``, to be looked at."""
         if len(data) > MOST_BYTES:
             raise NotTrusted(f"the roster has {len(data)} bytes: expected at most {MOST_BYTES}. Ask the founder.")
-        *statements, envelope = data.split(b"\n")
-        payload = opened(envelope, "roster", [_present_key(founder_key, statements)])
+        *statements, envelope = data.split(b"\n", MOST_ROTATIONS)
+        signer = _present_key(founder_key, statements)
+        payload = opened(envelope, "roster", [signer])
         known_format(payload, "the roster")
         exact_fields(payload, {"format", *(field.name for field in dataclasses.fields(cls))}, "the roster")
         text_like(payload["federation"], FEDERATION, "the roster's federation")
@@ -120,7 +121,7 @@ class Roster:
             members=_members(payload["members"]),
             rotations=tuple(statements),
         )
-        roster._check(_present_key(founder_key, statements), now, ended_too)
+        roster._check(signer, now, ended_too)
         return roster
 
     def _check(self, signer: str, now: int, ended_too: bool) -> None:
@@ -172,7 +173,8 @@ class Roster:
         """With the new key of a member, of the founder, or of a member who is the founder."""
         said = self._statement(statement)
         members = tuple(
-            dataclasses.replace(known, key=said.new) if known.key == said.old else known for known in self.members
+            dataclasses.replace(known, key=said.new) if known.key == said.old and known.revoked is None else known
+            for known in self.members
         )
         if said.old != self.founder:
             return self._next(issued, members=members)
@@ -186,8 +188,10 @@ class Roster:
     def _statement(self, statement: bytes) -> Rotation:
         keys = {member.key: member.name for member in self.members if member.revoked is None}
         keys.setdefault(self.founder, "")
-        claimed = opened(statement, "rotation", keys)
-        said = Rotation.read(statement, claimed["old"])
+        claimed = opened(statement, "rotation", keys).get("old")
+        if claimed not in keys:
+            raise NotTrusted("the rotation is of a key that no member has: expected the key of one. Make it again.")
+        said = Rotation.read(statement, claimed)
         if keys[said.old] not in ("", said.name):
             raise NotTrusted(f"the rotation is for {said.name!r}, and the key is of {keys[said.old]!r}. Make it again.")
         return said

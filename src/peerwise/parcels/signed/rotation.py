@@ -8,12 +8,12 @@ from peerwise.errors import NotTrusted, ParcelError
 from peerwise.parcels.signed.envelope import opened, verify
 from peerwise.parcels.signed.fields import (
     FORMAT,
-    KEY,
     LATEST,
     NAME,
     SIGNATURE,
     exact_fields,
     known_format,
+    public_key,
     text_like,
     whole,
 )
@@ -39,7 +39,7 @@ class Rotation:
         known_format(payload, "the rotation")
         exact_fields(payload, _FIELDS | {"accepted"}, "the rotation")
         text_like(payload["name"], NAME, "the rotation's name")
-        text_like(payload["new"], KEY, "the rotation's new key")
+        public_key(payload["new"], "the rotation's new key")
         text_like(payload["accepted"], SIGNATURE, "the rotation's second signature")
         whole(payload["at"], 1, LATEST, "the rotation's time")
         if payload["old"] != old or payload["new"] == old:

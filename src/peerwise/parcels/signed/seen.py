@@ -27,38 +27,46 @@ class Seen:
 
     def highest(self, site: str, topic: str) -> int:
         """The highest version seen; 0 if none was."""
-        return self._noted(site).get(topic, (0, ""))[0]
+        return self._noted(site)[0].get(topic, (0, ""))[0]
 
     def check(self, site: str, topic: str, version: int, digest: str) -> None:
         """Refuse what is older than what was seen, and the same version with another content."""
-        _refuse(self._noted(site), site, topic, version, digest)
+        _refuse(self._noted(site)[0], site, topic, version, digest)
 
     def note(self, site: str, topic: str, version: int, digest: str) -> bool:
         """Check, and keep it if it is newer; on disk when this returns. Whether it is newer."""
         text_like(topic, TOPIC, "the topic")
         text_like(digest, SHA256, "the digest")
         whole(version, 1, MOST_VERSION, "the version")
-        with locked(self._file(site)):
-            noted = self._noted(site)
+        with locked(self.path):
+            noted, lost = self._noted(site)
             _refuse(noted, site, topic, version, digest)
-            if noted.get(topic) == (version, digest) and self._file(site).exists():
+            newer = noted.get(topic) != (version, digest)
+            if not newer and not lost:
                 return False
-            if self.ledger is not None:
+            if self.ledger is not None and lost:
+                self.ledger.add("mended", site=site, why=f"the versions seen of this site, as its file {lost}")
+            if self.ledger is not None and newer:
                 self.ledger.add("seen", site=site, topic=topic, version=version, digest=digest)
-            self._write(site, {**noted, topic: (version, digest)})
-        return True
+            noted[topic] = (version, digest)
+            self._write(site, noted)
+            self._told[site] = noted
+        return newer
 
     def _write(self, site: str, noted: Noted) -> None:
         body = {topic: list(pair) for topic, pair in noted.items()}
-        whole_file = {"format": FORMAT, "seen": body, "sha256": sha256(canonical(body))}
-        write_atomic(self._file(site), canonical(whole_file))
+        kept = {"format": FORMAT, "seen": body, "sha256": sha256(canonical(body))}
+        write_atomic(self._file(site), canonical(kept))
 
-    def _noted(self, site: str) -> Noted:
-        path, told = self._file(site), self._told.get(site, {})
-        if not path.exists():
-            return dict(told)
+    def _noted(self, site: str) -> tuple[Noted, str]:
+        """What was seen of a site; and what became of its file, if that had to be made good."""
+        path, told = self._file(site), dict(self._told.get(site, {}))
         try:
             noted = _read(path.read_bytes())
+        except FileNotFoundError:
+            if told and self.ledger is not None:
+                self.ledger.check()
+            return told, "was lost" if told else ""
         except ParcelError as error:
             if self.ledger is None:
                 raise StorageError(
@@ -66,11 +74,9 @@ class Seen:
                     f"remove it and know that an old version of {site} would then pass for a new one."
                 ) from error
             self.ledger.check()
-            return dict(_from_ledger(self.ledger).get(site, {}))
-        for topic, pair in told.items():
-            if pair[0] > noted.get(topic, (0, ""))[0]:
-                noted[topic] = pair
-        return noted
+            return _from_ledger(self.ledger).get(site, {}), f"was damaged ({error})"
+        older = {topic for topic, pair in told.items() if pair[0] > noted.get(topic, (0, ""))[0]}
+        return noted | {topic: told[topic] for topic in older}, "was older than the ledger" if older else ""
 
     def _file(self, site: str) -> Path:
         text_like(site, NAME, "the site")
@@ -101,12 +107,20 @@ def _read(data: bytes) -> Noted:
 
 
 def _from_ledger(ledger: Ledger) -> dict[str, Noted]:
+    """The highest versions that the ledger tells of. Lines that were changed are passed over: the files are what
+    counts, and where one must be made good `Ledger.check` is asked first."""
     found: dict[str, Noted] = {}
     for raw in ledger.raw():
         if b'"what":"seen"' not in raw:
             continue
-        line: dict[str, Any] = strict_json(raw, what="a line of the ledger")
-        noted = found.setdefault(line["site"], {})
-        if line["what"] == "seen" and line["version"] > noted.get(line["topic"], (0, ""))[0]:
-            noted[line["topic"]] = (line["version"], line["digest"])
+        try:
+            line: dict[str, Any] = strict_json(raw, what="a line of the ledger")
+            site, topic, version, digest = (line[name] for name in ("site", "topic", "version", "digest"))
+            text_like(topic, TOPIC, "the topic")
+            whole(version, 1, MOST_VERSION, "the version")
+        except (ParcelError, KeyError, TypeError):
+            continue
+        noted = found.setdefault(str(site), {})
+        if line["what"] == "seen" and version > noted.get(topic, (0, ""))[0]:
+            noted[topic] = (version, str(digest))
     return found
