@@ -39,7 +39,7 @@ def _flat(net):
 def _stepped(net, *batches, public_loss=None, lr=0.1, **settings):
     """The net after private steps on these batches."""
     changed = copy.deepcopy(net)
-    given = {"clip": 1.0, "noise": 0.0, "expected_batch": 7, "seed": 0, **settings}
+    given = {"clip": 1.0, "noise": 0.0, "expected_batch": 7, "chance": 0, **settings}
     loss = None if public_loss is None else lambda: public_loss(changed)
     with private_step(changed, SGD(changed.parameters(), lr), public_loss=loss, **given) as step:
         for batch in batches:
@@ -68,7 +68,7 @@ def test_a_private_adam_step_is_a_plain_one_too():
     """Images with channels last and a fused optimiser: memory order must not matter."""
     net, batch = _net("cnn8")
     changed, plain = copy.deepcopy(net), copy.deepcopy(net).train()
-    with private_step(changed, Adam(changed.parameters(), 1e-3), clip=1e6, noise=0, expected_batch=7, seed=0) as step:
+    with private_step(changed, Adam(changed.parameters(), 1e-3), clip=1e6, noise=0, expected_batch=7, chance=0) as step:
         step(batch)
     optimizer = torch.optim.Adam(plain.parameters(), 1e-3)
     nn.functional.cross_entropy(plain(*batch[:-1]), batch[-1]).backward()
@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_noise_and_another_seed_another():
     for layer in net.modules():
         if isinstance(layer, nn.Dropout):
             layer.p = 0.0
-    same = [_flat(_stepped(net, batch, batch, noise=1.0, seed=seed)) for seed in (4, 4, 5)]
+    same = [_flat(_stepped(net, batch, batch, noise=1.0, chance=seed)) for seed in (4, 4, 5)]
     assert torch.equal(same[0], same[1])
     assert not torch.equal(same[0], same[2])
 
@@ -141,7 +141,7 @@ def test_a_failing_step_leaves_no_hooks_behind():
     net, batch = _net("cnn8")
     with (
         pytest.raises(IndexError),
-        private_step(net, SGD(net.parameters(), 0.1), clip=1.0, noise=1.0, expected_batch=7, seed=0) as step,
+        private_step(net, SGD(net.parameters(), 0.1), clip=1.0, noise=1.0, expected_batch=7, chance=0) as step,
     ):
         step((batch[0], batch[1] + 100))
     assert not any(vars(parameter) for parameter in net.parameters())
@@ -160,7 +160,7 @@ def test_a_failing_step_leaves_no_hooks_behind():
 def test_nets_that_mix_rows_are_refused_with_the_layer_and_a_remedy(net, layer):
     with (
         pytest.raises(ModelError, match=rf"{layer} cannot be trained with DP-SGD.*Use a net without"),
-        private_step(net, SGD(net.parameters(), 0.1), clip=1.0, noise=1.0, expected_batch=7, seed=0),
+        private_step(net, SGD(net.parameters(), 0.1), clip=1.0, noise=1.0, expected_batch=7, chance=0),
     ):
         pass
 
@@ -215,7 +215,7 @@ def test_private_training_learns_in_the_one_loop():
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 3))
         optimizer = SGD(net.parameters(), 0.5)
-        with private_step(net, optimizer, clip=1.0, noise=noise, expected_batch=64, seed=seed) as step:
+        with private_step(net, optimizer, clip=1.0, noise=noise, expected_batch=64, chance=seed) as step:
             train(net, tensors, update=step, optimizer=optimizer, epochs=8, batch_size=64, seed=seed, poisson=True)
         return net, float((net(X).argmax(1) == tensors[1]).float().mean())
 

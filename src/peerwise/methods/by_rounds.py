@@ -116,7 +116,7 @@ class ByRounds(Method):
         extra_loss: Loss | None = None,
         update: Callable[[Batch], float] | None = None,
         optimizer: Optimizer | None = None,
-        poisson: bool = False,
+        poisson: bool | np.random.Generator = False,
         purpose: str = "train",
     ) -> Training:
         """One round's training of ``net`` on the site's train rows; the last tensor of a batch is its labels."""

@@ -63,8 +63,8 @@ class FedMosaic(CoTraining):
     confidence are then computed from what is private already, class counts are noised once and the own loss in every
     round, and a net scales its inputs by the public rows. "release": labels by randomised response and expertise with
     Gaussian noise, so that all rows of the site together are hidden; any model can be trained. `privacy` says what is
-    guaranteed if nobody else knows the noise. In this version it is drawn from the run's seed, which all sites share,
-    so that a simulation can be repeated: it shows what privacy costs, it does not yet protect anybody.
+    guaranteed if nobody else knows the noise: it is drawn from the site's secret. A simulation has no secrets and draws
+    it from the run's seed, so that it can be repeated: it shows what privacy costs and protects nobody.
 
     Departs from the paper: lambda is for a round instead of a step, ``period`` counts rounds instead of steps; ties go
     to the lowest class; scores below 1e-6 count as 1e-6; epsilon is counted exactly and over all rounds.
@@ -122,7 +122,7 @@ class FedMosaic(CoTraining):
         if self.private != "no":
             site.state["noise"] = noise = self._plan(site)
             if noise.get("counts_sigma"):
-                counts = noisy_counts(counts, noise["counts_sigma"], self.chance(site, "counts"))
+                counts = noisy_counts(counts, noise["counts_sigma"], self.chance(site, "counts", counts))
         site.state["counts"] = counts
 
     def _plan(self, site: Site) -> dict[str, Any]:
@@ -169,15 +169,16 @@ class FedMosaic(CoTraining):
         # A fixed lambda asks nothing of the rows, so no private loss was paid for.
         if not sigma:
             return None
-        return noisy_mean_loss(losses, self._largest_loss(site), sigma, self.chance(site, f"loss {round}"))
+        return noisy_mean_loss(losses, self._largest_loss(site), sigma, self.chance(site, f"loss {round}", losses))
 
     def _largest_loss(self, site: Site) -> float:
         """A row's loss counts no more than this where it is made private: half as much again as that of a guess."""
         return 1.5 * math.log(max(2, len(site.classes)))
 
-    def chance(self, site: Site, purpose: str) -> np.random.Generator:
-        """For noise alone: another setting on the same rows draws anew, or two of them would give the rows away."""
-        return site.rng(f"{purpose} {sorted(vars(self).items())}")
+    def chance(self, site: Site, purpose: str, *about: Inputs) -> np.random.Generator:
+        """For noise over what it is ``about``: another setting on the same rows draws anew, or two of them would give
+        the rows away."""
+        return site.noise_rng(f"{purpose} {sorted(vars(self).items())}", *about)
 
     def fit_with(
         self, site: Site, net: Net, round: int, batches: PublicBatches | None, weight: float, mixed: bool
@@ -185,6 +186,8 @@ class FedMosaic(CoTraining):
         if self.private != "training":
             return super().fit_with(site, net, round, batches, weight, mixed)
         noise, optimizer = site.state["noise"], self.new_optimizer(net.parameters())
+        begun = (site.train.X, site.train.y, *site.state["net"].values(), np.asarray(weight), _consensus(site))
+        hidden, rows = (self.chance(site, f"{purpose} {round}", *begun) for purpose in ("noise", "rows"))
 
         def public_loss() -> Tensor:
             assert batches is not None
@@ -197,11 +200,13 @@ class FedMosaic(CoTraining):
             clip=self.clip,
             noise=noise["noise"],
             expected_batch=noise["expected_batch"],
-            seed=int(self.chance(site, f"noise {round}").integers(2**63)),
+            # A torch seed is short enough to be guessed: with a secret numpy draws, from all of it.
+            chance=hidden if site.secret else int(hidden.integers(2**63)),
             public_loss=None if batches is None else public_loss,
         ) as update:
-            drawn = int(self.chance(site, f"rows {round}").integers(2**63))
-            self.fit(site, net, round, update=update, optimizer=optimizer, poisson=True, purpose=f"private {drawn}")
+            purpose = f"private {int(rows.integers(2**63))}"
+            poisson = rows if site.secret else True
+            self.fit(site, net, round, update=update, optimizer=optimizer, poisson=poisson, purpose=purpose)
 
     def opinion(self, site: Site, round: int, probabilities: Probabilities) -> tuple[Labels, Any]:
         """Labels and expertise, one of each for every public row, as they are sent."""
@@ -210,7 +215,7 @@ class FedMosaic(CoTraining):
         scores = confidence(probabilities) if sure else class_frequency(labels, site.state["counts"])
         if self.private != "release":
             return labels, scores
-        noise, rng = site.state["noise"], self.chance(site, f"release {round}")
+        noise, rng = site.state["noise"], self.chance(site, f"release {round}", probabilities)
         scores = noisy_expertise(scores, noise["expertise_sigma"], self._highest(site), rng)
         return randomised_response(labels, len(site.classes), noise["label_epsilon"], rng), scores
 
@@ -240,6 +245,11 @@ class FedMosaic(CoTraining):
 
     def privacy(self, site: Site) -> dict[str, Any] | None:
         return site.state["noise"]["guarantee"] if self.private != "no" else None
+
+
+def _consensus(site: Site) -> Labels:
+    """The labels of the public rows, none before there are any."""
+    return np.asarray(site.state.get("consensus", ()), dtype=np.int64)
 
 
 def adaptive_weight(own: float, common: float) -> float:

@@ -50,7 +50,8 @@ def differentially_private(site: Site, epsilon: float, declared: Bounds) -> dict
     ranges = known_ranges(site, declared)
     settings = [epsilon, sorted((name, list(bounds)) for name, bounds in ranges.items())]
     # The noise is drawn anew for every setting: two releases with the same noise would tell more than either.
-    rng, noise = (site.rng(f"{PRIVATE_FOREST} {purpose} {settings}") for purpose in ("trees", "noise"))
+    rng = site.rng(f"{PRIVATE_FOREST} trees {settings}")
+    noise = site.noise_rng(f"{PRIVATE_FOREST} noise {settings}", site.train.X, site.train.y)
     data = private_forest(
         site.train, columns_at(site), ranges, classes=len(site.classes), epsilon=epsilon, rng=rng, noise=noise
     )

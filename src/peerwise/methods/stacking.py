@@ -25,6 +25,7 @@ from peerwise.methods.pool_models import (
     at_its_cost,
     full_name,
     heard_models,
+    peers_model,
     pool_logits,
 )
 from peerwise.methods.private_forest import check_bounds, check_epsilon
@@ -80,8 +81,8 @@ class Stacking(Method):
     all), which is no formal guarantee; "dp" a forest with ``epsilon``-differential privacy of a row (see
     `private_forest`), in need of the ``ranges`` of all numbers, as declared or as the public rows have them; then no
     defaults and no scores are sent, which would tell of the rows. All other scores are taken without noise.
-    The noise comes from the run's seed, which all sites share: a simulation shows what privacy costs, it does not yet
-    protect anybody.
+    The noise is drawn from the site's secret. A simulation has no secrets and draws it from the run's seed: it shows
+    what privacy costs and protects nobody.
 
     A peer's model gets its columns by name: what it does not know is dropped, what it lacks is its publisher's default
     (median + N(0, (``noise`` x standard deviation)^2), or the most frequent category), an unknown category is missing.
@@ -161,7 +162,7 @@ class Stacking(Method):
         """One value a feature for those who lack it; None stands for a missing value."""
         if self.privacy_of_public == "dp":
             return {feature.name: None for feature in columns_at(site)}
-        return defaults_of(site, self.noise, site.rng(f"defaults {self.noise}"))
+        return defaults_of(site, self.noise, site.noise_rng(f"defaults {self.noise}", site.train.X))
 
     def privacy(self, site: Site) -> dict[str, Any] | None:
         return guarantee(self.epsilon) if self.privacy_of_public == "dp" else None
@@ -304,7 +305,7 @@ def heard(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema]
         models = {name: data for name, data in files.items() if sender_of(name) == sender}
         with at_its_cost(full_name("*", sender), left_out):
             schema = read_schema(inbox[sender], sender)
-            unfit = _of_another_width(models, schema)
+            unfit = _of_another_width(site, models, schema)
             if len(unfit) < len(models):
                 match(schema, columns_at(site), sender)
             schemas[sender] = schema
@@ -313,12 +314,12 @@ def heard(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema]
     return usable, schemas, left_out
 
 
-def _of_another_width(models: dict[str, bytes], schema: Schema) -> dict[str, str]:
+def _of_another_width(site: Site, models: dict[str, bytes], schema: Schema) -> dict[str, str]:
     """The models that do not take the columns that were declared, and why; those without named columns take theirs."""
     unfit: dict[str, str] = {}
     for name, data in models.items() if schema["features"] else ():
         with at_its_cost(name, unfit):
-            check_width(data, len(schema["features"]), name)
+            check_width(peers_model(site, data, name), len(schema["features"]))
     return unfit
 
 

@@ -100,14 +100,15 @@ def train(
     warmup: int = 0,
     halve_after: int | None = None,
     seed: int = 0,
-    poisson: bool = False,
+    poisson: bool | np.random.Generator = False,
 ) -> Training:
     """Train ``net`` on ``tensors`` (inputs first, labels last) and restore its best weights.
 
     ``validate()`` returns a score where lower is better; without it every epoch is run and the last weights stay.
     ``warmup`` epochs raise the learning rate linearly; ``halve_after`` epochs without improvement halve it.
     The order of rows and dropout follow ``seed`` alone; the caller's random state is left as it was.
-    ``poisson`` draws each batch as `poisson_plan` says: some are empty, which ``update`` must allow.
+    ``poisson`` draws each batch as `poisson_plan` says, by the generator given, else by ``seed``: some are empty,
+    which ``update`` must allow.
     """
     if not len(tensors[0]):
         raise ModelError("no rows to train on: expected at least one. Give the site rows or leave it out.")
@@ -166,8 +167,11 @@ def poisson_plan(rows: int, batch_size: int) -> tuple[float, int]:
     return min(1.0, batch_size / rows), math.ceil(rows / batch_size)
 
 
-def _draw(rows: int, batch_size: int, poisson: bool) -> list[Tensor]:
+def _draw(rows: int, batch_size: int, poisson: bool | np.random.Generator) -> list[Tensor]:
     """The rows of each step of one epoch."""
+    if isinstance(poisson, np.random.Generator):
+        rate, steps = poisson_plan(rows, batch_size)
+        return [torch.from_numpy(np.flatnonzero(poisson.random(rows) < rate)) for _ in range(steps)]
     if poisson:
         rate, steps = poisson_plan(rows, batch_size)
         return [torch.nonzero(torch.rand(rows, dtype=torch.float64) < rate).flatten() for _ in range(steps)]

@@ -31,29 +31,35 @@ def private_step(
     clip: float,
     noise: float,
     expected_batch: float,
-    seed: int,
+    chance: int | np.random.Generator,
     public_loss: Callable[[], Tensor] | None = None,
 ) -> Iterator[Callable[[Batch], float]]:
     """An ``update`` for ``train(net, tensors, update=..., optimizer=optimizer, poisson=True)``, while the block lasts.
 
     The loss is cross entropy. ``expected_batch`` is the sample rate times the rows, whatever a batch holds; an empty
-    batch is a step of noise. ``public_loss()`` is computed with ``net`` and weighted already. What a step returns, the
+    batch is a step of noise. ``chance`` draws it: a generator of numpy's, or the seed of one of torch's, which takes 32
+    bits of it. ``public_loss()`` is computed with ``net`` and weighted already. What a step returns, the
     batch's mean loss, is not private. Nor is what else was learned from the rows: class weights, scaling, the choice
     of an epoch by private rows.
     """
     check_trainable(net)
     wrapped = privacy_library("opacus.grad_sample").GradSampleModule(net, loss_reduction="sum")
+    theirs = None
+    if not isinstance(chance, np.random.Generator):
+        theirs = torch.Generator(next(net.parameters()).device).manual_seed(chance)
     noisy = privacy_library("opacus.optimizers").DPOptimizer(
         optimizer,
-        noise_multiplier=noise,
+        noise_multiplier=0.0 if theirs is None else noise,
         max_grad_norm=clip,
         expected_batch_size=expected_batch,
-        generator=torch.Generator(next(net.parameters()).device).manual_seed(seed),
+        generator=theirs,
     )
 
     def step(batch: Batch) -> float:
         loss = _row_gradients(net, noisy.params, batch)
         _clip_and_noise(noisy)
+        if isinstance(chance, np.random.Generator):
+            _add_noise(noisy.params, noise * clip / expected_batch, chance)
         if public_loss is not None:
             wrapped.disable_hooks()
             public_loss().backward()  # type: ignore[no-untyped-call]
@@ -93,6 +99,12 @@ def _clip_and_noise(noisy: Any) -> None:
     noisy.pre_step()
     for parameter in noisy.params:
         parameter.grad = torch.empty_like(parameter).copy_(parameter.grad)
+
+
+def _add_noise(parameters: list[Any], sigma: float, chance: np.random.Generator) -> None:
+    for parameter in parameters:
+        drawn = torch.from_numpy(sigma * chance.standard_normal(tuple(parameter.shape)))
+        parameter.grad += drawn.to(parameter.device, parameter.dtype)
 
 
 def _straight(layer: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
