@@ -1,5 +1,6 @@
 """Peerwise: learn from each other's models without sharing data, and know for every single case whom to trust."""
 
+import os
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
         TrustLearner,
         UniformAverage,
     )
+
+# Nothing phones home: where this is not set before it is first imported, ONNX Runtime makes an identifier for this
+# machine and sends it off with facts about the models that it opens.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = version("peerwise")
 

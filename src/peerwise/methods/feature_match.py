@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Feature, Inputs, Sequences, Site
-from peerwise.errors import BrokenFile, DataError, ParcelError
+from peerwise.errors import DataError, ParcelError
+from peerwise.models.onnx_model import OnnxAnswers
 
 # As it is sent and kept: "features" [[name, [category, ...]], ...] and "defaults" [value or None, ...] in their order,
 # which no name of a column can spoil.
@@ -96,20 +97,15 @@ def read_schema(parcel: Mapping[str, Any], sender: str) -> Schema:
     return {"features": [[name, list(categories)] for name, categories in features], "defaults": values}
 
 
-def check_width(data: bytes, wanted: int, name: str) -> None:
+def check_width(model: OnnxAnswers, wanted: int) -> None:
     """Refuse a model that does not take as many columns as its site says that it has, before any are made for it."""
-    import onnx
-
-    try:
-        graph = onnx.load_from_string(data).graph
-    except Exception as error:  # protobuf's own
-        raise BrokenFile(f"{name!r} ({len(data)} bytes) is no readable ONNX file: fetch or export it again.") from error
-    held = {each.name for each in graph.initializer}
-    shapes = [each.type.tensor_type.shape.dim for each in graph.input if each.name not in held]
-    found = [shape[1].dim_value for shape in shapes if len(shape) == 2]
+    shapes = list(model.input_shapes.values())
+    found = [shape[1] for shape in shapes if len(shape) == 2]
     if len(shapes) != 1 or found != [wanted]:
-        takes = f"{found[0]} columns" if len(shapes) == 1 and found and found[0] else "no known number of columns"
-        raise ParcelError(f"model {name!r} takes {takes}, and its site declares {wanted} features: expected as many.")
+        takes = f"{found[0]} columns" if len(shapes) == 1 and found and found[0] > 0 else "no known number of columns"
+        raise ParcelError(
+            f"model {model.name!r} takes {takes}, and its site declares {wanted} features: expected as many."
+        )
 
 
 def match(schema: Schema, features: tuple[Feature, ...], sender: str) -> Match | None:

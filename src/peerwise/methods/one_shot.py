@@ -14,7 +14,7 @@ from sklearn.base import clone
 from peerwise.data import Inputs, Site
 from peerwise.methods.base import Inbox, Method
 from peerwise.methods.own_models import own_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name, heard_models, in_order, pool_logits
+from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name, heard_models, in_order, peers_model, pool_logits
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.space import Pool, softmax
@@ -104,7 +104,9 @@ class OneShot(Method):
     def learner_at(self, site: Site) -> TrustLearner:
         """The site's fitted learner with its pool, ready to predict, explain and save by itself."""
         learner = self._learner(site)
-        members = [wrap(data, name=name, classes=site.classes) for name, data in _pool(site).items()]
+        own, files = _own_files(site), _pool(site)
+        models = {name: data if name in own else peers_model(site, data, name) for name, data in files.items()}
+        members = [wrap(model, name=name, classes=site.classes) for name, model in models.items()]
         learner.pool = learner.pool_ = Pool(members, classes=site.classes)
         return learner
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
-from peerwise.errors import STOPS_A_RUN, ClassMismatch, ParcelError, reason
+from peerwise.errors import STOPS_A_RUN, ClassMismatch, ParcelError, WorkerError, reason
 from peerwise.methods.base import Inbox
 from peerwise.models import OnnxModel
+from peerwise.models.onnx_model import OnnxAnswers
 from peerwise.models.outputs import checked
 from peerwise.parcels import Parcel, sha256
 
@@ -67,7 +68,7 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs, may_fail: Col
     """What every model says of these rows, asked once and kept.
 
     One of ``may_fail`` that fails on all rows together is asked about each of them alone, so that a row's answer does
-    not depend on the rows beside it. The failure of any other is raised.
+    not depend on the rows beside it; but not one that hangs, or dies of them. The failure of any other is raised.
     """
     classes = len(site.classes)
 
@@ -75,18 +76,26 @@ def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs, may_fail: Col
         started = time.perf_counter()
         logits = np.empty((len(X), len(files), classes), np.float32)
         failed: dict[str, str] = {}
+        died = False
         for place, (name, data) in enumerate(files.items()):
             if name in may_fail:
-                logits[:, place], why = _said_at_best(data, name, X, classes)
-                if why:
-                    failed[str(place)] = why
+                logits[:, place], error = _said_at_best(site, data, name, X, classes)
+                if error is not None:
+                    failed[str(place)] = reason(error)
+                    died = died or isinstance(error, WorkerError)
             else:
                 logits[:, place] = _said(_runtime(data, name), X, classes)
-        return {"logits": logits, "failed": failed, "seconds": time.perf_counter() - started}
+        tree = {"logits": logits, "failed": failed, "seconds": time.perf_counter() - started}
+        if died:
+            raise _NotKept(tree)
+        return tree
 
     names = list(files)
     key = {"what": "outputs", "models": [sha256(data) for data in files.values()], "rows": digest(X)}
-    tree = site.keep({**key, "may_fail": [name in may_fail for name in names]}, work)
+    try:
+        tree = site.keep({**key, "may_fail": [name in may_fail for name in names]}, work)
+    except _NotKept as found:
+        tree = found.tree
     failed = {names[int(place)]: why for place, why in tree["failed"].items()}
     return PoolLogits(tree["logits"], failed, float(tree["seconds"]))
 
@@ -110,13 +119,29 @@ def _models_in(parcel: Parcel, sender: str, site: Site) -> Mapping[str, bytes]:
     return models
 
 
+class _NotKept(Exception):
+    """What was found on a machine that may have been too busy, or too small: it is asked again another time."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        super().__init__()
+        self.tree = tree
+
+
+def peers_model(site: Site, data: bytes, name: str) -> OnnxAnswers:
+    """A model from elsewhere: where the site has an opener, that one opens it, and this process never does."""
+    if site.opener is None:
+        return _runtime(data, name)
+    model: OnnxAnswers = site.opener(data, name)
+    return model
+
+
 @lru_cache(maxsize=64)
 def _runtime(data: bytes, name: str) -> OnnxModel:
     # Starting a session costs more than asking it about a site's few rows, and every site asks the same models.
     return OnnxModel(data, name=name)
 
 
-def _said(model: OnnxModel, X: Inputs, classes: int) -> Array:
+def _said(model: OnnxAnswers, X: Inputs, classes: int) -> Array:
     if not len(X):
         return np.zeros((0, classes), np.float32)
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused as infinite
@@ -124,27 +149,30 @@ def _said(model: OnnxModel, X: Inputs, classes: int) -> Array:
     return checked(said, len(X), classes, model.name).astype(np.float32)
 
 
-def _said_at_best(data: bytes, name: str, X: Inputs, classes: int) -> tuple[Array, str]:
+def _said_at_best(site: Site, data: bytes, name: str, X: Inputs, classes: int) -> tuple[Array, Exception | None]:
     """NaN on the rows that the model has no answer to, and why it has none."""
     try:
-        model = _runtime(data, name)
+        return _said_by_row(peers_model(site, data, name), X, classes)
     except STOPS_A_RUN:
         raise
     except Exception as error:
-        return _no_answer(len(X), classes), reason(error)
+        return _no_answer(len(X), classes), error
+
+
+def _said_by_row(model: OnnxAnswers, X: Inputs, classes: int) -> tuple[Array, Exception | None]:
     try:
-        return _said(model, X, classes), ""
-    except STOPS_A_RUN:
+        return _said(model, X, classes), None
+    except (*STOPS_A_RUN, WorkerError):
         raise
     except Exception as error:  # one row may have spoiled it for all, so each is asked again
         found = np.concatenate([_said_alone(model, X[row : row + 1], classes) for row in range(len(X))])
-        return found, reason(error) if np.isnan(found).any() else ""
+        return found, error if np.isnan(found).any() else None
 
 
-def _said_alone(model: OnnxModel, row: Inputs, classes: int) -> Array:
+def _said_alone(model: OnnxAnswers, row: Inputs, classes: int) -> Array:
     try:
         return _said(model, row, classes)
-    except STOPS_A_RUN:
+    except (*STOPS_A_RUN, WorkerError):
         raise
     except Exception:  # what is wrong was said of all rows together
         return _no_answer(1, classes)

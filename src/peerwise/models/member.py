@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.errors import ModelError
-from peerwise.models.onnx_model import OnnxModel
+from peerwise.models.onnx_model import OnnxAnswers
 from peerwise.models.outputs import checked, checked_probabilities, count_rows, log_probabilities, slices, softmax
 from peerwise.models.recipe import Fitted
 
@@ -97,7 +97,7 @@ class CallableMember(_WithProbabilities):
 class OnnxMember(Member):
     """An ONNX file."""
 
-    model: OnnxModel
+    model: OnnxAnswers
 
     def predict_proba(self, X: Any) -> Probabilities:
         return self.model.predict_proba(self.inputs(X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ TYPES: dict[str, Any] = {
 class OnnxAnswers:
     """How rows become what an ONNX file takes, and what it says becomes answers; where it runs is left open.
 
-    ``width``: how many classes the file declares, where it does.
+    ``inputs``: the types by name; ``input_shapes``: their sizes, -1 for one that is left open; ``width``: how many
+    classes the file declares, where it does.
     """
 
     name: str
@@ -35,6 +37,7 @@ class OnnxAnswers:
     classes: tuple[Any, ...] | None
     features: tuple[str, ...] | None
     inputs: dict[str, str]
+    input_shapes: dict[str, tuple[int, ...]]
 
     def predict_logits(self, X: Any) -> NDArray[np.float64]:
         outputs = self._run(X)
@@ -43,6 +46,11 @@ class OnnxAnswers:
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         outputs = self._run(X)
         return softmax(outputs) if self.has_logits else outputs
+
+    @property
+    def data(self) -> bytes:
+        """The file."""
+        raise NotImplementedError
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """What the file says of one slice of rows, as it says it."""
@@ -107,17 +115,17 @@ class OnnxModel(OnnxAnswers):
         import onnxruntime as ort  # late: it starts a thread, which no process that forks should have
 
         ort.disable_telemetry_events()
-        self.data, self.name = bytes(data), name
+        self._data, self.name = bytes(data), name
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         # Kept blocks for the next call are no faster, and take some 40 MB a model.
         options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         try:
-            self._session = ort.InferenceSession(self.data, options, providers=["CPUExecutionProvider"])
+            self._session = ort.InferenceSession(self._data, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise BrokenFile(
-                f"{name!r} ({len(self.data)} bytes) is no readable ONNX file: {short(error)}. It may be truncated: "
+                f"{name!r} ({len(data)} bytes) is no readable ONNX file: {short(error)}. It may be truncated: "
                 "fetch or export it again."
             ) from error
         self.inputs = {item.name: item.type for item in self._session.get_inputs()}
@@ -127,6 +135,7 @@ class OnnxModel(OnnxAnswers):
                     f"{name!r} takes {kind} for its input {input_name!r}: expected one of {', '.join(TYPES)}. "
                     f"Export it with such an input."
                 )
+        self.input_shapes = {item.name: _sizes(item.shape) for item in self._session.get_inputs()}
         self._output, self.has_logits = self._pick_output()
         meta = self._session.get_modelmeta().custom_metadata_map
         self.classes = _names(meta.get("classes"), name)
@@ -137,6 +146,14 @@ class OnnxModel(OnnxAnswers):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.data, self.name)
+
+    @property
+    def data(self) -> bytes:
+        return self._data
+
+    def forget_data(self) -> None:
+        """For one who has the file elsewhere: the session does without."""
+        self._data = b""
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
         return np.asarray(self._session.run([self._output], feed)[0])
@@ -154,6 +171,10 @@ class OnnxModel(OnnxAnswers):
         if "logits" in tensors:
             return "logits", True
         return next((name for name in tensors if "prob" in name), tensors[-1]), False
+
+
+def _sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) and size >= 0 else -1 for size in shape)
 
 
 def _again(data: bytes, name: str) -> OnnxModel:

@@ -22,7 +22,7 @@ from peerwise.models.member import (
     OnnxMember,
     TorchMember,
 )
-from peerwise.models.onnx_model import OnnxModel
+from peerwise.models.onnx_model import OnnxAnswers, OnnxModel
 from peerwise.models.recipe import Fitted
 
 
@@ -50,7 +50,7 @@ def wrap(
     """
     if isinstance(model, Member):
         return _renamed(model, name, classes)
-    if isinstance(model, str | Path | bytes | OnnxModel):
+    if isinstance(model, str | Path | bytes | OnnxAnswers):
         return _wrap_onnx(model, name, classes, transform)
     label = name or _default_name(model)
     if isinstance(model, type):
@@ -106,7 +106,7 @@ def _wrap_estimator(
 
 
 def _wrap_onnx(
-    source: str | Path | bytes | OnnxModel,
+    source: str | Path | bytes | OnnxAnswers,
     name: str | None,
     classes: Sequence[Any] | None,
     transform: Callable[[Any], Any] | None,
@@ -120,7 +120,7 @@ def _wrap_onnx(
                 f"cannot read {str(source)!r} ({error.strerror}): expected the path of an ONNX file."
             ) from error
         name = name or path.stem
-        model = OnnxModel(data, name=name)
+        model: OnnxAnswers = OnnxModel(data, name=name)
     elif isinstance(source, bytes):
         model = OnnxModel(source, name=name or "onnx model")
     else:

@@ -46,7 +46,7 @@ class Sessions:
         while self._open and sum(size for _, size in self._open.values()) + len(data) > self._most_bytes:
             del self._open[next(iter(self._open))]
         model = OnnxModel(data, name=name)
-        model.data = b""  # the parent has it
+        model.forget_data()  # the parent has it
         self._open[key] = model, len(data)
         return model
 
@@ -119,6 +119,7 @@ def _answer(
 def _facts(model: OnnxModel) -> Header:
     return {
         "inputs": model.inputs,
+        "input_shapes": model.input_shapes,
         "has_logits": model.has_logits,
         "width": model.width,
         "classes": model.classes,

@@ -18,6 +18,8 @@ from peerwise.models.worker.limits import Limits
 from peerwise.models.worker.process import Process
 from peerwise.models.worker.replies import Facts, Refused, array, facts, shapes
 
+MOST_KNOWN = 256
+
 Source = bytes | Callable[[], bytes]
 Answer = TypeVar("Answer")
 
@@ -35,6 +37,7 @@ class Worker:
         self._process: Process | None = None
         self._keeper: ThreadPoolExecutor | None = None
         self._owner = os.getpid()
+        self.known: dict[str, Facts] = {}  # of the files that were opened, by sha256
         self._with_onnx = self._closed = False
 
     def open(self, data: Source, name: str) -> WorkerModel:
@@ -72,6 +75,12 @@ class Worker:
                     raise
             self._replace()
             return self._tried(self._ready(), key, work)
+
+    def note(self, key: str, found: Facts) -> None:
+        """So that a file is not opened again only to be looked at."""
+        if len(self.known) >= MOST_KNOWN:
+            self.known.clear()
+        self.known[key] = found
 
     def close(self) -> None:
         with self._lock:
@@ -128,19 +137,27 @@ class WorkerModel(OnnxAnswers):
 
     def __init__(self, worker: Worker, source: Source, name: str) -> None:
         self.name, self._worker, self._source = name, worker, source
-        data = self._data()
+        data = self.data
         self.sha256 = hashlib.sha256(data).hexdigest()
         if len(data) > worker.limits.most_open_bytes:
             raise ModelError(
                 f"{name!r} has {len(data)} bytes: expected at most {worker.limits.most_open_bytes}. Leave it out, or "
                 "allow more open bytes."
             )
-        try:
-            self._facts = worker.ask(self.sha256, lambda process: self._opened(process, data))
-        except Refused as refused:
-            raise ModelError(f"{name!r} cannot be opened: {refused}.") from None
-        self.inputs, self.has_logits, self.width = self._facts.inputs, self._facts.has_logits, self._facts.width
-        self.classes, self.features = self._facts.classes, self._facts.features
+        found = worker.known.get(self.sha256)
+        if found is None:
+            try:
+                found = worker.ask(self.sha256, lambda process: self._opened(process, data))
+            except Refused as refused:
+                raise ModelError(f"{name!r} cannot be opened: {refused}.") from None
+            worker.note(self.sha256, found)
+        self._facts = found
+        self.inputs, self.input_shapes, self.has_logits = found.inputs, found.input_shapes, found.has_logits
+        self.width, self.classes, self.features = found.width, found.classes, found.features
+
+    @property
+    def data(self) -> bytes:
+        return self._source if isinstance(self._source, bytes) else bytes(self._source())
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
         if any(value.dtype == np.object_ for value in feed.values()):
@@ -166,11 +183,8 @@ class WorkerModel(OnnxAnswers):
         return found
 
     def _opened_again(self, process: Process) -> None:
-        data = self._data()
+        data = self.data
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise BrokenFile(f"{self.name!r} is not the file it was (sha256 {self.sha256[:12]}...): fetch it again.")
         if self._opened(process, data) != self._facts:
             raise WorkerError(f"{self.name!r} was opened again, and is another model: leave it out.")
-
-    def _data(self) -> bytes:
-        return self._source if isinstance(self._source, bytes) else bytes(self._source())

@@ -20,7 +20,13 @@ from peerwise.models.worker.replies import printable
 
 CHILD = Path(__file__).with_name("child.py")
 START_SECONDS = 60.0
-ENVIRONMENT = {"LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",  # a second one takes 64 MB of address space
+    "ORT_DISABLE_TELEMETRY": "1",
+}
 PASSED_ON = ("LD_LIBRARY_PATH",)  # without it some Pythons do not start
 TOLD = 300  # characters of what a dead child said last
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ RAISED: dict[str, type[PeerwiseError]] = {
 }
 MOST_TEXT = 1000  # characters of an error
 MOST_DIMENSIONS = 8
-MOST_NAME = 500  # characters of an input's name
+MOST_NAME = 500  # characters of the name of an input, a class or a feature
+MOST_NAMES = 10_000
 DTYPES = ("<f4", "<f8")
 
 Reply = tuple[Header, list[bytearray]]
@@ -33,6 +34,7 @@ class Facts:
     """Of an opened file, as `peerwise.models.onnx_model.OnnxModel` has them."""
 
     inputs: dict[str, str]
+    input_shapes: dict[str, tuple[int, ...]]
     has_logits: bool
     width: int | None
     classes: tuple[Any, ...] | None
@@ -58,20 +60,24 @@ def raise_error(header: Header) -> None:
 def facts(reply: Reply) -> Facts:
     header, parts = reply
     raise_error(header)
-    if set(header) != {"inputs", "has_logits", "width", "classes", "features"} or parts:
+    if set(header) != {field.name for field in fields(Facts)} or parts:
         raise _strange(header)
-    inputs, width = header["inputs"], header["width"]
+    inputs, shaped, width = header["inputs"], header["input_shapes"], header["width"]
     right = (
         isinstance(inputs, dict)
-        and all(_is_name(name) and kind in TYPES for name, kind in inputs.items())
+        and all(_is_name(name) and type(kind) is str and kind in TYPES for name, kind in inputs.items())
+        and isinstance(shaped, dict)
+        and set(shaped) == set(inputs)
+        and all(_is_shape(shape, least=-1) for shape in shaped.values())
         and type(header["has_logits"]) is bool
         and (width is None or type(width) is int)
         and all(_is_flat_list(header[key]) for key in ("classes", "features"))
     )
     if not right:
         raise _strange(header)
+    sizes = {name: tuple(shape) for name, shape in shaped.items()}
     classes, features = (None if header[key] is None else tuple(header[key]) for key in ("classes", "features"))
-    return Facts(inputs, header["has_logits"], width, classes, features)
+    return Facts(inputs, sizes, header["has_logits"], width, classes, features)
 
 
 def array(reply: Reply) -> NDArray[Any]:
@@ -104,13 +110,17 @@ def _is_name(name: Any) -> bool:
 
 
 def _is_flat_list(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and not any(isinstance(each, list | dict) for each in value))
+    if value is None:
+        return True
+    if not isinstance(value, list) or len(value) > MOST_NAMES:
+        return False
+    return not any(isinstance(each, list | dict) or len(str(each)) > MOST_NAME for each in value)
 
 
-def _is_shape(shape: Any) -> bool:
+def _is_shape(shape: Any, least: int = 0) -> bool:
     if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
         return False
-    return all(type(size) is int and 0 <= size < 2**48 for size in shape)
+    return all(type(size) is int and least <= size < 2**62 for size in shape)
 
 
 def _strange(header: Header) -> WorkerError:
