@@ -151,7 +151,7 @@ def test_rows_are_read_by_name_and_gaps_are_normal(tmp_path: Path) -> None:
     assert check_rows(WARD, path) == []
     rows = read_rows(WARD, path)
     expected = np.array([[61, 110.5, 1], [35, np.nan, 0], [np.nan, 90, np.nan]], dtype=np.float32)
-    assert np.array_equal(rows.X, expected, equal_nan=True)
+    assert np.array_equal(np.asarray(rows.X), expected, equal_nan=True)
     assert rows.y.tolist() == [1, 0, 0]
     assert rows.features == (Feature("age"), Feature("glucose"), Feature("sex", ("female", "male")))
 
@@ -224,7 +224,9 @@ def test_a_slip_in_the_mapping_is_refused(tmp_path: Path, mapping: ColumnMap, to
 def test_a_ward_is_not_refused_for_one_odd_cell_when_it_is_to_be_answered(tmp_path: Path) -> None:
     path = saved(tmp_path, "sex,glucose,age,bed\nunknown,90,61,3\nmale,1000,x,4\n")
     cases = read_inputs(WARD, path)
-    assert np.array_equal(cases.X, np.array([[61, 90, np.nan], [np.nan, 1000, 1]], np.float32), equal_nan=True)
+    assert np.array_equal(
+        np.asarray(cases.X), np.array([[61, 90, np.nan], [np.nan, 1000, 1]], np.float32), equal_nan=True
+    )
     told = " ".join(cases.notes)
     assert "'unknown' (1 row), taken as missing" in told
     assert "'x' (1 row), taken as missing" in told

@@ -57,7 +57,7 @@ class TaskFeature:
     def __post_init__(self) -> None:
         values.name(self.name, "the name of a feature")
         what = f"feature {self.name!r}"
-        values.one_of(self.type, ("number", "category"), f"{what}, type")
+        values.one_of(self.type, ("number", "category"), "type", what)
         if self.type == "category":
             object.__setattr__(self, "values", values.names(self.values, f"{what}, values", 1))
             if self.unit != "" or self.low is not None or self.high is not None:
@@ -119,7 +119,7 @@ class Task:
         values.name(self.target, "target")
         values.one_of(self.metric, METRICS, "metric")
         if self.positive is not None:
-            values.one_of(self.positive, self.classes, "positive")
+            values.one_of(self.positive, self.classes, "positive class")
         elif len(self.classes) == 2 or self.metric in ("sensitivity", "specificity"):
             raise ConfigError(
                 f"positive is not given: expected the class to be found, one of {', '.join(self.classes[:10])}."

@@ -54,10 +54,10 @@ def no_doubles(values: Sequence[str], what: str) -> None:
         seen.add(value)
 
 
-def one_of(value: Any, known: Iterable[str], what: str) -> str:
+def one_of(value: Any, known: Iterable[str], what: str, where: str = "the task") -> str:
     known = tuple(known)
     if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"{what}: {choices(value, known, what)}")
+        raise ConfigError(f"{where}: {choices(value, known, what)}")
     return value
 
 
