@@ -174,12 +174,17 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         settings["partition_settings"] = shares
     if training := _given(arguments, TRAINING):
         settings["training"] = training
-    for item in arguments.set:
+    set_from(settings, arguments.set)
+    return settings
+
+
+def set_from(settings: dict[str, Any], items: list[str]) -> None:
+    """Change keys of an experiment as --set says it."""
+    for item in items:
         key, equals, text = item.partition("=")
         if not equals or not key:
             raise ConfigError(f"--set {item!r}: expected KEY=VALUE, e.g. --set feddes.k=7.")
         set_key(settings, key.removeprefix("method."), _value(text))
-    return settings
 
 
 def _given(arguments: argparse.Namespace, keys: tuple[str, ...]) -> dict[str, Any]:

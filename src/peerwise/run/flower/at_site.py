@@ -11,7 +11,9 @@ from flwr.clientapp import ClientApp
 
 from peerwise.errors import PeerwiseError, reason
 from peerwise.models import one_thread
+from peerwise.models.worker import Worker
 from peerwise.run.flower.answer import Answer
+from peerwise.run.flower.guard import Guard
 from peerwise.run.flower.place import Place, place_of
 from peerwise.run.flower.settings import FlowerSettings
 from peerwise.run.flower.wire import asked, tree_in, tree_record
@@ -41,19 +43,21 @@ def _turn(settings: FlowerSettings, message: Message, context: Context) -> Messa
         held = RecordDict()  # of another run
     round, told = asked(message.content)
     state, best = (tree_in(held[key]) if key in held else None for key in ("state", "best"))
-    turn = take_turn(place.method, place.site, state, round, told, best=best)
-    tested = None
+    with Worker() as worker:
+        guard = Guard(place.site, worker)
+        turn = take_turn(place.method, place.site, state, round, guard.admitted(told), best=best)
+        turn = place.leaving(guard.noted(turn))
+        tested = _tested(place) if round is None and place.folder is None else None
     if round is None:
         place.keep(settings)
-        tested = _tested(place) if place.folder is None else None
-    # Last, so that where anything fails the state is the one from before.
-    context.state["run"] = ConfigRecord({"run": str(context.run_id)})
-    context.state["state"] = tree_record(turn.state)
+    kept = {"run": ConfigRecord({"run": str(context.run_id)}), "state": tree_record(turn.state)}
     if turn.best is not None:
-        context.state["best"] = tree_record(turn.best)
-    elif "best" not in held:
-        context.state.pop("best", None)
-    return Message(Answer.of(place.site.name, turn, tested).content(), reply_to=message)
+        kept["best"] = tree_record(turn.best)
+    elif "best" in held:
+        kept["best"] = held["best"]
+    reply = Message(Answer.of(place.site.name, turn, tested).content(), reply_to=message)
+    context.state = RecordDict(kept)  # last, so that where anything fails the state is the one from before
+    return reply
 
 
 def _tested(place: Place) -> dict[str, Any]:

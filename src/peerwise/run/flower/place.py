@@ -12,8 +12,10 @@ from peerwise.data import Site
 from peerwise.errors import ConfigError
 from peerwise.methods import Method
 from peerwise.parcels import Store
+from peerwise.run.flower.guard import may_leave
 from peerwise.run.flower.settings import FlowerSettings
-from peerwise.run.rounds import check_sites
+from peerwise.run.one_turn import Turn
+from peerwise.run.rounds import RUN, check_sites
 from peerwise.run.simulate import federation
 
 
@@ -24,6 +26,15 @@ class Place:
     site: Site
     method: Method
     folder: Path | None
+    min_leaf: int = 1
+
+    def leaving(self, turn: Turn) -> Turn:
+        """At a real site, with the parcel as it may leave; refused where it may not."""
+        if self.folder is None:
+            return turn
+        parcel = may_leave(turn.parcel, self.site, self.min_leaf)
+        turn.state[RUN]["sent"] += parcel.nbytes - turn.parcel.nbytes
+        return replace(turn, parcel=parcel)
 
     def keep(self, settings: FlowerSettings) -> None:
         """The state that answers stays here, for `finished`."""
@@ -65,9 +76,14 @@ def finished(folder: str | Path, method: str) -> tuple[Method, Site]:
 
 def site_at(folder: Path) -> Site:
     """The site of a working folder, checked against its task."""
-    from peerwise.run.peer.folder import PeerFolder
+    site: Site = _peer(folder).site()
+    return site
 
-    return PeerFolder(folder).site()
+
+def _peer(folder: Path) -> Any:
+    from peerwise.run.peer.folder import PeerFolder  # which reads keys, lists and ledgers: not for research
+
+    return PeerFolder(folder)
 
 
 def _real(settings: FlowerSettings, folder: Path) -> Place:
@@ -79,7 +95,7 @@ def _real(settings: FlowerSettings, folder: Path) -> Place:
             f"seed is {site.seed} in {folder} and {settings.seed} in the run: expected the same at every site, as all "
             f"of them start alike. Change one."
         )
-    return Place(site, method, folder)
+    return Place(site, method, folder, _peer(folder).settings.min_leaf)
 
 
 @lru_cache(maxsize=1)

@@ -46,6 +46,8 @@ class FlowerSettings:
                 raise ConfigError(
                     f"research.{key} is {self.research[key]!r}: a Flower run is of one method. Leave it out."
                 )
+        if self.research and not self.research.get("dataset"):
+            raise ConfigError(f"research is {self.research}, without a data set: expected one, or none of this.")
         _ = self.experiment  # whose checks are those of the method and of the data set
 
     @classmethod
