@@ -175,7 +175,11 @@ def test_a_site_has_the_public_rows_of_a_simulation_from_its_file(heart: Dataset
     assert np.asarray(read_public(task, renamed, local)[0]).tobytes() == np.asarray(simulated.public).tobytes()
     rest = np.sort(np.concatenate(list(simulated.index.values())))
     rows = read_rows(task, write_table(tmp_path / "own.csv", heart, np.asarray(heart.X)[rest], heart.y[rest]))
-    site = site_of(rows, "hungarian", seed=3)
+    site = site_of(rows, "hungarian", seed=3, public=read_public(task, path))
+    assert np.asarray(site.public).tobytes() == np.asarray(simulated.public).tobytes()
+    assert site.public_set is not None
+    assert simulated.public_set is not None
+    assert site.public_set.sha256 == simulated.public_set.sha256
     assert np.asarray(site.train.X).tobytes() == np.asarray(simulated.train.X).tobytes()
 
 

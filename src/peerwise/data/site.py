@@ -158,15 +158,18 @@ def site_of(
     seed: int = 0,
     recipes: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
+    public: tuple[Inputs, PublicSet] | None = None,
     device: str = "cpu",
 ) -> Site:
     """One site with all of these rows, split as `make_sites` splits the natural site of that name: where the rows are
-    the same in the same order, so are its parts, and so is what is learned from them."""
+    the same in the same order, so are its parts, and so is what is learned from them. ``public`` are the public rows,
+    as `peerwise.data.task.read_public` gives them."""
     if not len(dataset):
         raise DataError(f"{dataset.name}: no rows for site {name!r}, expected at least one. Check the file.")
     fixed = dataset.natural_split is not None
     parts = _parts(dataset, np.arange(len(dataset)), None, fixed, fractions, _rng(seed, f"split {name}"))
-    return _site(dataset, parts, Share(parts[0], name), seed, device, tuple(recipes))
+    site = _site(dataset, parts, Share(parts[0], name), seed, device, tuple(recipes))
+    return site if public is None else replace(site, public=public[0], public_set=public[1])
 
 
 def default_partition(dataset: Dataset) -> str:

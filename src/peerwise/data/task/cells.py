@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from peerwise.data.task.values import MISSING
+from peerwise.data.task.values import LARGEST, MISSING
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
@@ -33,7 +33,7 @@ def numbers(cells: pd.Series[Any], codes: Mapping[str, str]) -> Read:
         wrong, counts = np.unique(found[endless], return_counts=True)
         unknown = {str(value): int(count) for value, count in zip(wrong, counts, strict=True)}
         return Read(np.where(endless | np.isnan(found), np.nan, found), unknown)
-    return _read(cells, lambda text: _number(_meant(text, codes, ())))
+    return _read(cells, (lambda text: _number(_meant(text, codes, ()))) if codes else _number)
 
 
 def codes_of(cells: pd.Series[Any], known: Sequence[str], codes: Mapping[str, str]) -> Read:
@@ -99,5 +99,5 @@ def _number(text: str) -> float | None:
         return float("nan")
     if not NUMBER.fullmatch(text):
         return None
-    with np.errstate(over="ignore"):
-        return float(text) if np.isfinite(np.float32(text)) else None
+    value = float(text)
+    return value if abs(value) <= LARGEST else None

@@ -44,16 +44,8 @@ def private_step(
     """
     check_trainable(net)
     wrapped = privacy_library("opacus.grad_sample").GradSampleModule(net, loss_reduction="sum")
-    theirs = None
-    if not isinstance(chance, np.random.Generator):
-        theirs = torch.Generator(next(net.parameters()).device).manual_seed(chance)
-    noisy = privacy_library("opacus.optimizers").DPOptimizer(
-        optimizer,
-        noise_multiplier=0.0 if theirs is None else noise,
-        max_grad_norm=clip,
-        expected_batch_size=expected_batch,
-        generator=theirs,
-    )
+    sizes = {"max_grad_norm": clip, "expected_batch_size": expected_batch}
+    noisy = privacy_library("opacus.optimizers").DPOptimizer(optimizer, **sizes, **_drawn_by_torch(net, noise, chance))
 
     def step(batch: Batch) -> float:
         loss = _row_gradients(net, noisy.params, batch)
@@ -78,6 +70,14 @@ def private_step(
         wrapped.to_standard_module()
         for parameter in noisy.params:
             del parameter.summed_grad
+
+
+def _drawn_by_torch(net: nn.Module, noise: float, chance: int | np.random.Generator) -> dict[str, Any]:
+    """The noise that Opacus adds: none where a generator of numpy's draws it."""
+    if isinstance(chance, np.random.Generator):
+        return {"noise_multiplier": 0.0, "generator": None}
+    generator = torch.Generator(next(net.parameters()).device).manual_seed(chance)
+    return {"noise_multiplier": noise, "generator": generator}
 
 
 def _row_gradients(net: nn.Module, parameters: list[Any], batch: Batch) -> float:
