@@ -18,6 +18,8 @@ MOST_BITS = 64
 
 # To the end where a string is not closed, so that the search never starts anew inside it and stays linear.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -76,16 +78,20 @@ def bounded(data: bytes, *, most_bytes: int, most_depth: int, most_values: int, 
     """Refuse JSON text beyond these bounds without parsing it, as parsing takes many times its size in memory."""
     if len(data) > most_bytes:
         raise ParcelError(f"{what} has {len(data)} bytes: expected at most {most_bytes}. Ask its sender for less.")
-    bare = np.frombuffer(_STRINGS.sub(b"", data), np.uint8)
-    opened = (bare == ord("[")) | (bare == ord("{"))
-    values = 1 + int(opened.sum()) + int((bare == ord(",")).sum())
+    bare = _STRINGS.sub(b"", data)
+    opened, closed = (sum(map(bare.count, pair)) for pair in ((b"[", b"{"), (b"]", b"}")))
+    values = 1 + opened + bare.count(b",")
     if values > most_values:
         raise ParcelError(f"{what} has {values} values: expected at most {most_values}. Ask its sender for less.")
-    closed = (bare == ord("]")) | (bare == ord("}"))
-    steps = opened.astype(np.int32) - closed
-    depth = int(steps.cumsum().max(initial=0))
-    if depth > most_depth:
+    if opened != closed:
+        raise ParcelError(f"{what} is not JSON (brackets are left open): it was changed or cut short. Fetch it again.")
+    if opened > most_depth and (depth := _depth(bare)) > most_depth:
         raise ParcelError(f"{what} is nested {depth} deep: expected at most {most_depth}. Ask its sender for less.")
+
+
+def _depth(bare: bytes) -> int:
+    brackets = np.frombuffer(bare.translate(_STEPS, _NO_BRACKETS), np.int8)
+    return int(brackets.cumsum(dtype=np.int32).max())
 
 
 def _text_names(value: Any) -> None:

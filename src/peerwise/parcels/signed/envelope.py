@@ -28,7 +28,7 @@ def fingerprint(public: str) -> str:
     """Twenty letters in groups, to compare over the telephone.
 
     >>> fingerprint("00" * 32)
-    'MZUH-VLPY-MK6X-O3EP-YGJX'
+    'MZUH-VLPY-MK6X-O3EP-YGFY'
     """
     letters = base64.b32encode(bytes.fromhex(key_id(public))).decode()[:20]
     return "-".join(letters[place : place + 4] for place in range(0, 20, 4))

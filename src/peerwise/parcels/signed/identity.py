@@ -27,6 +27,7 @@ from peerwise.parcels.strict import canonical, strict_json
 class Identity:
     """A key pair. ``public`` is given away; the rest never leaves the site.
 
+    >>> from peerwise.parcels.signed import opened
     >>> me = Identity.new()
     >>> opened(me.sign("note", {"text": "hello"}), "note", [me.public])
     {'text': 'hello'}

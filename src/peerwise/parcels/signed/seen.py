@@ -56,7 +56,8 @@ class Seen:
     def _write(self, site: str, noted: Noted) -> None:
         body = {topic: list(pair) for topic, pair in noted.items()}
         kept = {"format": FORMAT, "seen": body, "sha256": sha256(canonical(body))}
-        write_atomic(self._file(site), canonical(kept))
+        # A line of the ledger is on disk already, and makes good what a power cut may do to the file.
+        write_atomic(self._file(site), canonical(kept), durable=self.ledger is None)
 
     def _noted(self, site: str) -> tuple[Noted, str]:
         """What was seen of a site; and what became of its file, if that had to be made good."""
