@@ -287,3 +287,12 @@ def test_a_spreadsheets_first_invisible_character_does_no_harm(tmp_path: Path) -
 def test_a_class_that_a_site_lacks_is_only_noted(tmp_path: Path) -> None:
     found = check_rows(WARD, saved(tmp_path, "age,glucose,sex,outcome\n61,90,male,died\n"))
     assert [(problem.serious, "no row is of 'survived'" in problem.text) for problem in found] == [(False, True)]
+
+
+@pytest.mark.parametrize("cell", ["5", "+5", "1.", ".5", "1e5", "-0", " 5", "1e-400", "3.3e38", "0.1", "16777217", ""])
+def test_a_number_is_read_exactly_however_it_is_written(tmp_path: Path, cell: str) -> None:
+    path = saved(tmp_path, f"age,glucose,sex,outcome\n{cell},90,male,died\n{cell},x,male,died\n7,90,male,survived\n")
+    expected = np.float32(cell or "nan")
+    for mapping in (ColumnMap(), ColumnMap(codes={"age": {"no such cell": ""}})):  # at once, and cell by cell
+        found = np.asarray(read_inputs(WARD, path, mapping).X)[:2, 0]
+        assert found.tobytes() == np.array([expected] * 2).tobytes()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 from numpy.typing import NDArray
 
 from peerwise.data.task.values import LARGEST, MISSING
@@ -33,7 +34,22 @@ def numbers(cells: pd.Series[Any], codes: Mapping[str, str]) -> Read:
         wrong, counts = np.unique(found[endless], return_counts=True)
         unknown = {str(value): int(count) for value, count in zip(wrong, counts, strict=True)}
         return Read(np.where(endless | np.isnan(found), np.nan, found), unknown)
-    return _read(cells, (lambda text: _number(_meant(text, codes, ()))) if codes else _number)
+    at_once = None if codes else _plain_numbers(cells)
+    if at_once is not None:
+        return Read(at_once, {})
+    return _read(cells, lambda text: _number(_meant(text, codes, ())))
+
+
+def _plain_numbers(cells: pd.Series[Any]) -> NDArray[np.float64] | None:
+    """Text cells read at once, which is much faster; None unless all are plain numbers or missing."""
+    known = cells.where(~cells.isin(MISSING))
+    try:
+        read = pyarrow.array(known, pyarrow.string(), from_pandas=True).cast(pyarrow.float64())
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        return None
+    found: NDArray[np.float64] = read.to_numpy(zero_copy_only=False)
+    plain = np.abs(found) <= LARGEST
+    return found if (plain | known.isna().to_numpy()).all() else None
 
 
 def codes_of(cells: pd.Series[Any], known: Sequence[str], codes: Mapping[str, str]) -> Read:
