@@ -149,6 +149,12 @@ class _Graph:
                     f"output {said.name[:80]!r} is said to be of type {said.type.tensor_type.elem_type} and is of type "
                     f"{kind}: expected both alike. Export the model again."
                 )
+            sides = [(_dims(lane[said.name]) or [0])[0] for lane in self.types]
+            if sides != list(self.rows):
+                raise ModelError(
+                    f"output {said.name[:80]!r} has {sides} answers for {list(self.rows)} rows: expected as many as "
+                    f"rows. Export the model for any number of rows."
+                )
 
 
 def _at(kind: TypeProto, rows: int) -> TypeProto:

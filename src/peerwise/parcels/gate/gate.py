@@ -41,16 +41,16 @@ class Gate:
     def check(self, data: bytes, *, inputs: Inputs, classes: int) -> ModelFacts:
         """``inputs``: what the task's rows look like without the row axis, such as ``{"x": (13,)}``."""
         try:
-            return self._checked(bytes(data), inputs, classes)
+            return self._checked(data, inputs, classes)
         except GateRefused:
             raise
         except Exception as error:
-            raise refused(
-                f"the file ({len(data)} bytes) could not be looked at ({reason(error)})", "a plain ONNX model"
-            ) from error
+            raise refused(f"the file could not be looked at ({reason(error)})", "a plain ONNX model") from error
 
     def _checked(self, data: bytes, inputs: Inputs, classes: int) -> ModelFacts:
         limits = self.limits
+        if not isinstance(data, bytes):
+            raise refused(f"a {type(data).__name__}", "the bytes of an ONNX file")
         if not 0 < len(data) <= limits.bytes:
             raise refused(f"a file of {len(data)} bytes", f"1 to {limits.bytes}", "Ask the peer for a smaller model.")
         looked_over(data, limits)
@@ -60,9 +60,9 @@ class Gate:
         check_output(model.graph)
         graph = checked_graph(model, limits)
         shapes = self._shapes(skeleton(model, graph))
-        untold = {name for node, _ in graph.nodes for name in node.output if name} - set(shapes)
-        if untold:
-            raise refused(f"no shape of {quoted(sorted(untold)[0])}", "one of everything the file computes")
+        for name in (name for node, _ in graph.nodes for name in node.output if name):
+            if name not in shapes or any(not isinstance(side, int) or side < 0 for side in shapes[name]):
+                raise refused(f"{quoted(name)} has shape {quoted(shapes.get(name))}", "one of everything it computes")
         shapes |= {name: [limits.rows, *shape] for name, shape in inputs.items()}
         width = check_width(model.graph, shapes["logits"], limits.rows, classes, metadata["classes"])
         cost = checked_cost(graph, shapes, limits)

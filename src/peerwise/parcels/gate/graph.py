@@ -111,6 +111,8 @@ def _check_node(node: NodeProto, defined: set[str]) -> None:
     if node.op_type not in OPERATORS.get(domain, ()):
         known = f"one of the {sum(map(len, OPERATORS.values()))} operators that models of sklearn and torch need"
         raise refused(f"operator {quoted(node.op_type)} of the domain {quoted(node.domain)}", known, _PLAIN)
+    if node.op_type == "Dropout" and len(node.input) > 2:
+        raise refused("Dropout that can be switched to training", "a model that only answers")
     for name in node.input:
         if name and name not in defined:
             raise refused(f"{node.op_type} uses {quoted(name)}, which nothing before it makes", "nodes in order")

@@ -27,8 +27,8 @@ class GateLimits:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is in a file that the gate let in. ``activation``, the largest, and ``flops`` are of a row; ``outputs`` is one
-    more than the task's classes where the last of ``classes`` is the reserved "unknown"."""
+    """What is in a file that the gate let in; the largest ``activation`` and the ``flops`` are those of a row.
+    ``outputs`` is one more than the task's classes where the last of ``classes`` is the reserved "unknown"."""
 
     bytes: int
     nodes: int

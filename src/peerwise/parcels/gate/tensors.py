@@ -41,6 +41,7 @@ _RANGES = {
     "hidden_size": (1, 65536),
     "n_targets": (1, 65536),
     "axis": (-MOST_SIDES, MOST_SIDES),
+    "training_mode": (0, 0),
 }
 
 
@@ -98,6 +99,8 @@ def checked_attributes(node: NodeProto, most: int) -> tuple[dict[str, Any], int]
 def _check_ints(node: NodeProto, name: str, values: Any) -> None:
     if node.op_type == "Slice" or not len(values):  # an open end is written as the largest number there is
         return
+    if node.op_type == "Cast" and name == "to" and values[0] not in ELEMENTS:
+        raise refused(f"Cast to {type_name(values[0])}", ", ".join(type_name(kind) for kind in ELEMENTS))
     low, high = _RANGES.get(name, (-MOST_INT, MOST_INT))
     if min(values) < low or max(values) > high:
         worst = min(values) if min(values) < low else max(values)

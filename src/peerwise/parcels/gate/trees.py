@@ -53,8 +53,8 @@ def checked_trees(op: str, attributes: Mapping[str, Any], most_depth: int) -> Fo
 
 
 def _leaves(op: str, attributes: Mapping[str, Any]) -> NDArray[np.bool_]:
-    modes = list(attributes["nodes_modes"])
-    strange = sorted(set(modes) - set(MODES))
+    modes = attributes["nodes_modes"]
+    strange = sorted(set(iter(modes)) - set(MODES))
     if strange:
         raise refused(f"{op} with nodes of mode {strange[0][:40]!r}", f"one of {b', '.join(MODES).decode()}")
     return np.fromiter((mode == b"LEAF" for mode in modes), bool, len(modes))
