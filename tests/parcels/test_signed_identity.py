@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from signed_things import STRANGER, A, B
 
 from peerwise.errors import ConfigError, NotTrusted, ParcelError, StorageError
-from peerwise.parcels.signed import Identity, Member, canonical, fingerprint, key_id, opened, peer_name
+from peerwise.parcels.signed import (
+    Identity,
+    Member,
+    canonical,
+    fingerprint,
+    key_id,
+    opened,
+    opened_by_itself,
+    peer_name,
+)
 from peerwise.parcels.signed.envelope import envelope
 from peerwise.parcels.strict import strict_json
 
@@ -240,3 +249,18 @@ def test_what_cannot_name_a_site(name):
 
 def test_the_envelope_says_no_more_than_payload_signature_and_key():
     assert set(strict_json(A.sign("note", NOTE))) == {"payload", "signature", "key_id"}
+
+
+def test_a_letter_of_a_stranger_is_signed_by_the_key_that_it_names():
+    letter = STRANGER.sign("request", {"name": "new", "key": STRANGER.public})
+    assert opened_by_itself(letter, "request")["name"] == "new"
+    for data in (
+        A.sign("request", {"name": "new", "key": STRANGER.public}),
+        A.sign("request", {"name": "new"}),
+        A.sign("request", {"key": 3}),
+        A.sign("invite", {"key": A.public}),
+        A.sign("request", {"key": "01" + "00" * 31}),
+        letter + b" ",
+    ):
+        with pytest.raises(ParcelError):
+            opened_by_itself(data, "request")
