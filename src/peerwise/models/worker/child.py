@@ -52,7 +52,6 @@ class Sessions:
 
 
 def main() -> None:
-    sys.path[:] = [*sys.path]
     light_packages()
     from peerwise.models.worker.frames import Ended, Wire
 
@@ -73,7 +72,7 @@ def _prepared(start: Header) -> dict[str, str]:
     from peerwise.models.worker.layers import after_imports, applied, before_imports
 
     wanted = frozenset(start["layers"])
-    found = applied(before_imports(start["memory_bytes"], start["parent"]), wanted)
+    found = applied(before_imports(start["memory_bytes"]), wanted)
     sys.path += start["path"]
     import onnxruntime
 
@@ -82,7 +81,7 @@ def _prepared(start: Header) -> dict[str, str]:
     if start["with_onnx"]:
         import peerwise.models.onnx_shapes  # noqa: F401
     onnxruntime.disable_telemetry_events()
-    return found | applied(after_imports(), wanted)
+    return found | applied(after_imports(start["parent"]), wanted)
 
 
 def _serve(wire: Wire, start: Header) -> None:

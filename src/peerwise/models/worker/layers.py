@@ -25,11 +25,10 @@ OPEN_FILES = 32
 Layer = Callable[[], None]
 
 
-def before_imports(memory_bytes: int, parent: int) -> dict[str, Layer]:
+def before_imports(memory_bytes: int) -> dict[str, Layer]:
     """Those that leave libraries to be read. A network of its own wants a process of one thread."""
     return {
         "no new privileges": lambda: _prctl(_NO_NEW_PRIVILEGES, 1),
-        "dies with its parent": lambda: _die_with(parent),
         "memory limit": lambda: _limit("RLIMIT_AS", memory_bytes),
         "no core dumps": lambda: _limit("RLIMIT_CORE", 0),
         "writes no files": lambda: _limit("RLIMIT_FSIZE", 0),
@@ -38,12 +37,14 @@ def before_imports(memory_bytes: int, parent: int) -> dict[str, Layer]:
     }
 
 
-def after_imports() -> dict[str, Layer]:
-    """Those after which no library, or any other file, can be read. The filter is last: it forbids all the others."""
+def after_imports(parent: int) -> dict[str, Layer]:
+    """Those after which no library, or any other file, can be read. The filter is last, as it forbids all the others;
+    whoever gets other rights is no longer ended with its parent, so that comes after these."""
     return {
         "no new processes": _no_new_processes,
         "no capabilities": _drop_capabilities,
         "opens no files": _leave_files,
+        "dies with its parent": lambda: _die_with(parent),
         "few system calls": leave_few_system_calls,
     }
 
@@ -58,7 +59,7 @@ def applied(layers: dict[str, Layer], wanted: frozenset[str]) -> dict[str, str]:
         try:
             layer()
             found[name] = "on"
-        except (OSError, ImportError, AttributeError) as error:
+        except (OSError, ImportError, AttributeError, ValueError) as error:
             found[name] = f"not on this platform ({sys.platform}): {error}"
     return found
 
@@ -128,4 +129,4 @@ def _leave_files() -> None:
         os.close(rules)
 
 
-LAYERS = (*before_imports(0, 0), *after_imports())
+LAYERS = (*before_imports(0), *after_imports(0))

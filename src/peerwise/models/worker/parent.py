@@ -56,7 +56,8 @@ class Worker:
 
     def isolation(self) -> dict[str, str]:
         """Each layer between a model and this machine: "on", or why it is not."""
-        return self.ask("", lambda process: process.isolation())
+        with self._lock:
+            return self._ready().isolation()
 
     @property
     def pid(self) -> int | None:
@@ -117,6 +118,11 @@ class Worker:
         process = self._process
         if process is None or not process.is_idle or (self._with_onnx and not process.with_onnx):
             process = self._replace()
+        try:
+            process.isolation()
+        except WorkerError:  # it was killed before it was ready: no model is to blame
+            process = self._replace()
+            process.isolation()
         return process
 
     def _replace(self) -> Process:

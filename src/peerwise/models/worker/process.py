@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -37,15 +38,9 @@ class Process:
     ``keeper`` is a thread that outlives the child: the kernel ends a child when the *thread* that started it ends.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        keeper: ThreadPoolExecutor,
-        *,
-        with_onnx: bool = False,
-        layers: Sequence[str] = LAYERS,
-        program: Path = CHILD,
-    ) -> None:
+    def __init__(self, limits: Limits, keeper: ThreadPoolExecutor, *, with_onnx: bool = False) -> None:
+        if not hasattr(select, "poll"):
+            raise WorkerError(f"peers' models cannot be run on {sys.platform}: expected Linux, or another Unix.")
         self.limits, self.with_onnx = limits, with_onnx
         self.seen: set[str] = set()  # the models that it was asked about
         self.opened: set[str] = set()  # those that it has opened, and may have let go
@@ -56,7 +51,7 @@ class Process:
         os.set_blocking(errors, False)
         os.set_blocking(self._errors, False)
         try:
-            self._child = keeper.submit(_started, program, errors).result()
+            self._child = keeper.submit(_started, errors).result()
         except OSError as error:
             os.close(self._errors)
             raise WorkerError(
@@ -67,9 +62,9 @@ class Process:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._wire = Wire(self._child.stdout.fileno(), self._child.stdin.fileno())
-        self._start = {
+        start = {
             "path": [os.path.abspath(place) for place in sys.path if place],
-            "layers": list(layers),
+            "layers": list(LAYERS),
             "parent": os.getpid(),
             "with_onnx": with_onnx,
             "memory_bytes": limits.memory_bytes,
@@ -78,7 +73,7 @@ class Process:
             "most_reply_bytes": limits.most_reply_bytes,
         }
         with suppress(Ended, Late):  # it is told to who asks first
-            self._wire.send(self._start, (), time.monotonic() + START_SECONDS)
+            self._wire.send(start, (), time.monotonic() + START_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -101,6 +96,7 @@ class Process:
     def ask(self, what: str, header: Header, parts: Sequence[Part] = ()) -> tuple[Header, list[bytearray]]:
         """The reply; `WorkerError` where there is none, in which case this process must be ended."""
         self.isolation()
+        self._said_on_the_side()  # of what came before
         deadline = time.monotonic() + self.limits.seconds
         with suppress(Ended):  # what it said last is worth more than that it is gone
             try:
@@ -140,17 +136,21 @@ class Process:
             self._child.wait(5)
         code = self._child.poll()
         how = "it closed its pipes" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
-        with suppress(BlockingIOError):
-            said = printable(os.read(self._errors, 2**16).decode(errors="replace"))[-TOLD:]
-            return f"{how}, saying {said!r}" if said else how
-        return how
+        said = printable(self._said_on_the_side())[-TOLD:]
+        return f"{how}, saying {said!r}" if said else how
+
+    def _said_on_the_side(self) -> str:
+        try:
+            return os.read(self._errors, 2**16).decode(errors="replace")
+        except BlockingIOError:
+            return ""
 
 
-def _started(program: Path, errors: int) -> subprocess.Popen[bytes]:
+def _started(errors: int) -> subprocess.Popen[bytes]:
     folder = tempfile.mkdtemp(prefix="peerwise-worker-")
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", str(program)],
+            [sys.executable, "-I", "-S", "-B", str(CHILD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
