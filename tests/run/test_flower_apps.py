@@ -1,0 +1,166 @@
+"""The app that Flower runs: its settings, its folder, and the command that writes it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+from flwr.cli.config_utils import load_and_validate
+from flwr.common.config import flatten_dict, parse_config_args
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerwise.cli import flower as verb
+from peerwise.errors import ConfigError, ParcelError
+from peerwise.parcels import Parcel
+from peerwise.run.flower import FlowerSettings, client, server, write_app
+from peerwise.run.flower.answer import Answer
+from peerwise.run.flower.wire import asked, question, record_of, tree_in, tree_record
+
+HEART = {"dataset": "heart_disease", "models": ["mlp"]}
+
+
+def test_flower_takes_the_folder_and_finds_both_apps_in_it(tmp_path: Path) -> None:
+    settings = FlowerSettings(method="fedproto", settings={"rounds": 3, "lr": 0.5}, research=HEART, nodes=3)
+    path = write_app(tmp_path / "app", settings)
+    config, warnings = load_and_validate(path)
+    assert warnings == []
+    app = config["tool"]["flwr"]["app"]
+    assert app["components"] == {"serverapp": "peerwise.run.flower:server", "clientapp": "peerwise.run.flower:client"}
+    assert FlowerSettings.read(flatten_dict(app["config"])) == settings
+    assert callable(client)
+    assert callable(server)
+
+
+def test_settings_can_be_changed_for_one_run(tmp_path: Path) -> None:
+    settings = FlowerSettings(research=HEART, nodes=3, settings={"k": 7})
+    changed = parse_config_args(["method='fedproto' settings='{\"rounds\": 2}' deadline=5.0"])
+    found = FlowerSettings.read({**settings.config(), **changed})
+    assert (found.method, found.settings, found.deadline, found.nodes) == ("fedproto", {"rounds": 2}, 5.0, 3)
+    assert found.make().rounds == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"methd": "feddes"}, "unknown .*'methd': did you mean 'method'"),
+        ({"method": "fedess"}, "did you mean 'feddes'"),
+        ({"settings": '{"kk": 7}'}, "'kk'"),
+        ({"settings": "k=7"}, "settings is 'k=7': expected an object in JSON"),
+        ({"settings": "[1]"}, "settings"),
+        ({"nodes": 0}, "nodes is 0: expected at least 1"),
+        ({"nodes": 2, "quorum": 3}, "quorum is 3: expected at most 2"),
+        ({"deadline": "soon"}, "deadline"),
+        ({"research": '{"sites": 3}'}, "without a data set"),
+        ({"research": '{"dataset": "digits", "methods": ["local"]}'}, r"research\.methods"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        FlowerSettings.read(config)
+
+
+def written(tmp_path: Path, *arguments: str) -> FlowerSettings:
+    parser = argparse.ArgumentParser()
+    verb.add_to(parser.add_subparsers())
+    found = parser.parse_args(["flower", str(tmp_path / "app"), *arguments])
+    assert found.run(found) == 0
+    config = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    return FlowerSettings.read(config)
+
+
+def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: Any) -> None:
+    found = written(
+        tmp_path, "--method", "fedproto", "--dataset", "heart_disease", "--models", "mlp", "--nodes", "3",
+        "--partition", "dirichlet", "--set", "partition_settings.alpha=0.5", "--set", "fedproto.rounds=4",
+        "--out", "here", "--format", "json",
+    )  # fmt: skip
+    research = {"dataset": "heart_disease", "models": "mlp", "partition": "dirichlet"}
+    assert found.research == {**research, "partition_settings": {"alpha": 0.5}}
+    assert found.settings == {"rounds": 4}
+    assert Path(found.out) == Path.cwd() / "here"
+    assert json.loads(capsys.readouterr().out)["config"]["nodes"] == 3
+
+
+def test_for_real_sites_no_data_set_is_named(tmp_path: Path, capsys: Any) -> None:
+    found = written(tmp_path, "--nodes", "3", "--set", "feddes.k=9")
+    assert (found.research, found.settings, found.make().rounds) == ({}, {"k": 9}, 1)
+    assert "flwr run" in capsys.readouterr().out
+
+
+def test_settings_of_another_method_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the method is 'feddes'"):
+        written(tmp_path, "--set", "fedproto.rounds=4")
+
+
+def test_a_project_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\n")
+    with pytest.raises(ConfigError, match="no Flower app"):
+        write_app(tmp_path, FlowerSettings())
+    assert "mine" in (tmp_path / "pyproject.toml").read_text()
+
+
+def sent(content: RecordDict) -> RecordDict:
+    """As it comes out of Flower's own encoding."""
+    return recorddict_from_proto(recorddict_to_proto(content))
+
+
+@given(st.dictionaries(st.text(min_size=1).filter(lambda name: name[0] != "$"), st.binary(max_size=50), max_size=4))
+def test_whatever_sites_are_called_their_parcels_arrive_under_their_names(said: dict[str, bytes]) -> None:
+    parcels = {name: Parcel(note=data, level=np.arange(3.0)) for name, data in said.items()}
+    packed = {name: parcel.encode() for name, parcel in parcels.items()}
+    round, told = asked(sent(question(4, 3, packed)))
+    assert told is not None
+    assert (round, told[0]) == (4, 3)
+    assert list(told[1]) == sorted(parcels)
+    assert {name: told[1][name] for name in told[1]} == parcels
+
+
+def test_one_parcel_for_all_and_nothing_at_all_arrive_too() -> None:
+    parcel = Parcel(weights=np.ones((2, 2), np.float32))
+    _, told = asked(sent(question(1, 0, parcel.encode())))
+    assert told is not None
+    assert told == (0, parcel)
+    assert told[1].nbytes == parcel.nbytes
+    assert asked(sent(question(0, -1, None))) == (0, None)
+    assert asked(sent(question(-1, 2, {}))) == (None, (2, {}))
+
+
+def test_states_of_any_size_go_through_flowers_records() -> None:
+    state = {"w": np.arange(100_000, dtype=np.float64), "model": bytes(range(256)) * 1000, "nested": {"round": 3}}
+    found = tree_in(sent(RecordDict({"state": tree_record(state)}))["state"])
+    assert np.array_equal(found["w"], state["w"])
+    assert (found["model"], found["nested"]) == (state["model"], {"round": 3})
+
+
+def test_an_answer_comes_back_as_it_was() -> None:
+    answer = Answer("north", 10, 20, [(0, 0.5), (1, 0.75)], 1, ["mlp@south"], Parcel(note="x").encode(), {"y": [1]})
+    assert Answer.read(sent(answer.content())) == answer
+    silent = Answer("north", 0, 0, [], None, [], None)
+    assert Answer.read(sent(silent.content())) == silent
+
+
+@pytest.mark.parametrize("name", ["", "$blob", "a\nb", "x" * 300])
+def test_names_that_would_spoil_files_or_lines_are_refused(name: str) -> None:
+    with pytest.raises(ParcelError, match="calls itself"):
+        Answer.read(Answer(name, 0, 0, [], None, [], None).content())
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ParcelError, match="not finite"):
+        Answer.read(Answer("north", 0, 0, [(0, float("nan"))], None, [], None).content())
+
+
+def test_a_record_without_a_manifest_is_refused() -> None:
+    content = Answer("north", 0, 0, [], None, [], (b"{}", {})).content()
+    content["said"] = record_of((b"", {"x": b"y"}))
+    del content["said"]["manifest"]
+    with pytest.raises(ParcelError, match="manifest"):
+        Answer.read(content)
