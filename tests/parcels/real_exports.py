@@ -161,6 +161,11 @@ SKLEARN: dict[str, Callable[[], Any]] = {
     "some columns": lambda: make_pipeline(SelectKBest(k=5), naive_bayes.GaussianNB()),
     "naive bayes": naive_bayes.GaussianNB,
     "bernoulli bayes": naive_bayes.BernoulliNB,
+    "multinomial bayes": lambda: make_pipeline(preprocessing.MinMaxScaler(), naive_bayes.MultinomialNB()),
+    "polynomials of trees": lambda: make_pipeline(
+        preprocessing.PolynomialFeatures(2, interaction_only=True),
+        tree.DecisionTreeClassifier(max_depth=4, random_state=0),
+    ),
     "discriminant": discriminant_analysis.LinearDiscriminantAnalysis,
     "quadratic discriminant": discriminant_analysis.QuadraticDiscriminantAnalysis,
     "one against the rest": lambda: OneVsRestClassifier(linear_model.LogisticRegression(max_iter=2000)),

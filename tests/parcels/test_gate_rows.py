@@ -63,7 +63,7 @@ def programs(draw: st.DrawFn) -> Program:
     return steps
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(programs())
 def test_a_size_that_was_told_is_fixed_or_in_step_with_the_rows(program: Program) -> None:
     try:
