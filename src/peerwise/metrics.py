@@ -12,6 +12,7 @@ Probabilities = NDArray[np.floating]
 FLOOR = 1e-8  # of a probability within a logarithm
 BINS = 15  # of the calibration error
 THRESHOLD = 0.5
+LOWER_IS_BETTER = ("ece", "log_loss", "brier")  # of the names that `scores` gives
 
 
 def scores(

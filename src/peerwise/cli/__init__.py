@@ -6,10 +6,16 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from peerwise.environment import ARROW_ALONE, ONE_THREAD
 from peerwise.errors import PeerwiseError
 
+# The verbs of a site in a real federation, in the order of use.
+OF_A_SITE = (
+    "init", "admit", "doctor", "train", "preview", "publish", "live", "pull", "review", "accept", "refuse", "withdraw",
+    "fit", "predict", "status",
+)  # fmt: skip
 EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong arguments, 130 stopped by Ctrl-C"
 
 
@@ -45,7 +51,8 @@ def _run(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb in (simulate, list_things, demo):
+    sites = [import_module(f"peerwise.cli.peer.{name}") for name in OF_A_SITE]
+    for verb in (simulate, list_things, demo, *sites):
         verb.add_to(verbs)
     if not argv:
         parser.print_help(sys.stderr)

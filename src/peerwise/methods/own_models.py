@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Rows, Site, digest
 from peerwise.errors import STOPS_A_RUN, BadOutputs, ModelError, reason
 from peerwise.methods.pool_models import Array, pool_logits
-from peerwise.models import ZOO, Recipe, find_recipe, out_of_fold
+from peerwise.models import ZOO, Fitted, OnnxModel, Recipe, find_recipe, out_of_fold
+from peerwise.models.export import TOLERANCE
 from peerwise.space import softmax
 
 LEFT_OUT = "left_out"  # own models that could not be trained, and why, within a site's state
-TRIED = 256  # rows on which a new model must answer with finite numbers before it is shared
+TRIED = 256  # rows on which a new model must answer with finite numbers, and its file as it does, before it is shared
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,20 @@ def _final(site: Site, recipe: Recipe, seed: int, epochs: int | None) -> dict[st
     fitted = recipe.fit(site.train, val, **_common(site), seed=seed, device=site.device, max_epochs=epochs)
     if not np.isfinite(fitted.predict_logits(site.train.X[:TRIED])).all():
         raise BadOutputs(f"model {recipe.name!r} answers with non-finite values on its own train rows after training.")
-    return {"file": fitted.to_onnx(), "best_epoch": fitted.best_epoch, "seconds": time.perf_counter() - started}
+    file = fitted.to_onnx()
+    _check_written(file, fitted, recipe.name, val or site.train)
+    return {"file": file, "best_epoch": fitted.best_epoch, "seconds": time.perf_counter() - started}
+
+
+def _check_written(file: bytes, fitted: Fitted, name: str, rows: Rows) -> None:
+    """Refuse a file that answers this site's own rows otherwise than the model that it was written from."""
+    X = rows.X[:TRIED]
+    difference = float(np.abs(OnnxModel(file, name=name).predict_proba(X) - fitted.predict_proba(X)).max(initial=0.0))
+    if not difference <= TOLERANCE:
+        raise ModelError(
+            f"the ONNX file of model {name!r} answers own rows by up to {difference:.2g} otherwise than the model: "
+            f"expected at most {TOLERANCE}. Another model may do, or the same one on rescaled columns."
+        )
 
 
 def _common(site: Site) -> dict[str, Any]:

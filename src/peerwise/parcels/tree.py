@@ -91,8 +91,8 @@ def _blob_names(parsed: Mapping[str, Any]) -> list[str]:
 def narrowed(manifest: bytes, item: str) -> bytes:
     """The manifest of a tree with this one of its items, which may need fewer blobs."""
     parsed = _parse(manifest)
-    if item not in parsed["body"]:
-        raise ParcelError(f"the manifest has no item {item!r}: expected one of {sorted(parsed['body'])[:20]}.")
+    if not isinstance(parsed["body"], dict) or item not in parsed["body"]:
+        raise ParcelError(f"the manifest has no item {item!r}: expected a tree that has. Fetch it again.")
     parsed["body"] = {item: parsed["body"][item]}
     if "$array" not in _keys(parsed["body"]):
         parsed["arrays"] = None

@@ -1,0 +1,1 @@
+"""The verbs of a site in a real federation, one file each."""

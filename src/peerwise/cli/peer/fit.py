@@ -1,0 +1,72 @@
+"""peerwise fit: learn whom of the accepted peers to trust."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from peerwise.cli.peer.common import add_folder, add_verb, edition, line, say, share, show, worker
+
+
+def add_to(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "fit",
+        run,
+        help="learn for every case whom to trust",
+        about="Fit the method of peerwise.toml on this site's rows and the accepted models, write the bundle that "
+        "'peerwise predict' reads, and say whether it beats the own models. A method with rounds runs them now, with "
+        "all members that take part at the same time.",
+        example="peerwise fit --folder north",
+    )
+    add_folder(parser)
+    parser.add_argument("--again", action="store_true", help="begin a method with rounds anew")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from peerwise.run.peer import PeerFolder, fit, fit_by_rounds, is_published, method_of, opened_shelf
+
+    peer = PeerFolder(arguments.folder)
+    method = method_of(peer)
+    say(arguments, f"fitting {peer.settings.method}")
+    with ExitStack() as stack:
+        process = stack.enter_context(worker())
+        shelf = (
+            None if method.rounds == 1 else stack.enter_context(opened_shelf(peer, serving=not is_published(method)))
+        )
+        if is_published(method):
+            found = fit(peer, process, shelf)
+        else:
+            assert shelf is not None
+            tell = partial(say, arguments)
+            found = fit_by_rounds(peer, method, shelf, process, again=arguments.again, tell=tell)
+    return show(arguments, found, lambda console: _print(console, found))
+
+
+def _print(console: Console, found: dict[str, Any]) -> None:
+    used = ", ".join(f"{site} (version {edition(version)})" for site, version in found["peers"].items())
+    line(console, f"peers: {used or 'none; the own models answer'}")
+    figures = found["validation"]
+    if figures is None:
+        line(console, "there are no validation rows: whether it beats the own models is not known")
+    else:
+        line(console, f"{'on validation rows':<20} {'own models':>12} {'with peers':>12}")
+        line(console, f"{figures['metric']:<20} {_figure(figures['own']):>12} {_figure(figures['ours']):>12}")
+        accuracy = f"{share(figures['own_accuracy']):>12} {share(figures['accuracy']):>12}"
+        line(console, f"{'accuracy':<20} {accuracy}")
+        changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
+        line(console, f"{figures['verdict']}: {changed}")
+    for name, why in found["left_out"].items():
+        line(console, f"without {name}: {why}")
+    if found["fell_back"]:
+        line(console, f"answers come from the {found['fell_back']['to']}: {found['fell_back']['why']}")
+    if found["instability"] and found["instability"]["warning"]:
+        line(console, f"warning: {found['instability']['warning']}")
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,118 @@
+"""peerwise init: a site's folder, for a new federation or for one that invites."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from peerwise.cli.peer.common import add_verb, line, pairs, show
+from peerwise.errors import ConfigError
+
+PLAIN = ("name", "method", "seed", "group", "time", "licence")
+
+
+def add_to(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "init",
+        run,
+        help="make a site's folder: keys, task, settings",
+        about="Without --invite this site founds a federation: the task is --task FILE, or drawn up from the rows and "
+        "--target. With --invite it asks to join one.",
+        example="peerwise init north --data north.csv --target disease --listen 127.0.0.1:7447",
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, required=True, help="this site's labelled rows (.csv, .parquet, .npz)")
+    parser.add_argument("--name", help="of the site (default: that of the folder)")
+    meet = parser.add_argument_group("where the members meet")
+    meet.add_argument("--meet", help="a folder that all members see, or an fsspec URL")
+    meet.add_argument("--listen", help="HOST:PORT at which this site can be reached")
+    meet.add_argument("--connect", action="append", default=[], help="HOST:PORT of a member to call first")
+    found = parser.add_argument_group("founding")
+    found.add_argument("--task", type=Path, help="the task as TOML")
+    found.add_argument("--target", help="the column to be predicted, where there is no --task")
+    found.add_argument("--drop", default="", help="columns that are no features, with commas")
+    found.add_argument("--positive", help="the class to be found (default: the last of two)")
+    found.add_argument("--metric", default="balanced_accuracy")
+    found.add_argument("--public", help="a file of unlabelled rows that every site gets")
+    join = parser.add_argument_group("joining")
+    join.add_argument("--invite", type=Path, help="the founder's invite.json")
+    join.add_argument("--fingerprint", default="", help="of the founder, as read out over the telephone")
+    site = parser.add_argument_group("the site")
+    site.add_argument("--models", help="with commas (default: those of the kind of rows)")
+    site.add_argument("--method", help="default feddes")
+    site.add_argument("--seed", type=int)
+    site.add_argument("--group", help="a local column: rows of one patient belong together")
+    site.add_argument("--time", help="a local column: when a row was seen")
+    site.add_argument("--licence", help="of the models, for their card")
+    site.add_argument("--column", action="append", default=[], metavar="TASK=LOCAL", help="a column under another name")
+    site.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of peerwise.toml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from peerwise.run.peer import found, join
+
+    settings = _settings(arguments)
+    if arguments.invite is not None:
+        told = join(arguments.folder, settings, arguments.invite, arguments.fingerprint)
+        return show(arguments, told, lambda console: _joined(console, told))
+    told = found(arguments.folder, settings, _task(arguments), public=arguments.public or "")
+    return show(arguments, told, lambda console: _founded(console, told, arguments.folder))
+
+
+def _task(arguments: argparse.Namespace) -> Any:
+    from peerwise.data.task import Task
+    from peerwise.run.peer import task_for
+
+    if arguments.task is not None:
+        try:
+            return Task.read(arguments.task.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{arguments.task} cannot be read ({error}): expected the task as TOML.") from error
+    if not arguments.target:
+        raise ConfigError("neither --task nor --target is given: name the column to be predicted, or a task.toml.")
+    return task_for(
+        arguments.data,
+        arguments.target,
+        drop=[name for name in arguments.drop.split(",") if name],
+        name=arguments.target,
+        positive=arguments.positive,
+        metric=arguments.metric,
+    )
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    if not arguments.data.is_file():
+        raise ConfigError(f"{arguments.data} is not there: expected this site's labelled rows.")
+    settings = {key: getattr(arguments, key) for key in PLAIN if getattr(arguments, key) is not None}
+    settings["data"] = str(arguments.data.resolve())
+    if arguments.models:
+        settings["models"] = [name for name in arguments.models.split(",") if name]
+    if arguments.column:
+        settings["columns"] = {key: str(value) for key, value in pairs(arguments.column, "--column").items()}
+    settings["meeting"] = {
+        "folder": _place(arguments.meet or ""),
+        "listen": arguments.listen or "",
+        "connect": arguments.connect,
+    }
+    return settings | pairs(arguments.set, "--set")
+
+
+def _place(folder: str) -> str:
+    return folder if not folder or "://" in folder else str(Path(folder).resolve())
+
+
+def _founded(console: Console, told: dict[str, Any], folder: Path) -> None:
+    line(console, f"{told['site']} founds the federation {told['task'][:12]}")
+    line(console, f"look through {folder / 'task.toml'} before you invite anybody: it cannot be changed afterwards")
+    line(console, f"send to those who are to join: {told['invite']}")
+    line(console, f"and read out to them, over the telephone: {told['fingerprint']}")
+
+
+def _joined(console: Console, told: dict[str, Any]) -> None:
+    line(console, f"{told['site']} asks to join; send to the founder: {told['request']}")
+    line(console, f"and read out to the founder, over the telephone: {told['fingerprint']}")
+    line(console, "then take in the founder's answer: peerwise admit WELCOME")

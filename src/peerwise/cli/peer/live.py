@@ -1,0 +1,37 @@
+"""peerwise live: stay on the network for the members."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from typing import Any
+
+from peerwise.cli.peer.common import add_folder, add_verb, say
+from peerwise.errors import ConfigError
+
+
+def add_to(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "live",
+        run,
+        help="stay on the network and answer the members",
+        about="Answer the members with what this site has published, and pull what is new now and then. Ctrl-C ends "
+        "it; nothing is lost by that.",
+        example="peerwise live --folder north",
+    )
+    add_folder(parser)
+    parser.add_argument("--every", type=float, default=300.0, help="seconds between pulls (default 300; 0: never)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from peerwise.run.peer import PeerFolder, live
+
+    if arguments.every < 0:
+        raise ConfigError(f"--every is {arguments.every}: expected seconds, or 0 for never.")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    live(PeerFolder(arguments.folder), stop, lambda text: say(arguments, text), pull_seconds=arguments.every)
+    return 0

@@ -1,0 +1,55 @@
+"""peerwise pull: fetch what the members have published."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from peerwise.cli.peer.common import add_folder, add_verb, edition, line, say, show, worker
+
+
+def add_to(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "pull",
+        run,
+        help="fetch what the members have published",
+        about="Fetch the list of members and their models, verify signatures and versions, pass every file through the "
+        "gate, try it on own rows in a process of its own, and keep it for a decision. Withdrawn models go.",
+        example="peerwise pull --folder north",
+    )
+    add_folder(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from peerwise.run.peer import PeerFolder, opened_shelf, pull
+
+    peer = PeerFolder(arguments.folder)
+    say(arguments, "asking the members")
+    with opened_shelf(peer) as shelf, worker() as process:
+        found = pull(peer, shelf, process)
+    return show(arguments, found, lambda console: _print(console, found))
+
+
+def _print(console: Console, found: dict[str, Any]) -> None:
+    note = found["members"]["note"]
+    line(console, f"list of members: version {found['members']['version']}{f' ({note})' if note else ''}")
+    for name, outcome in found["peers"].items():
+        line(console, f"{name:<20} {_told(outcome)}")
+        for model, why in outcome.get("left_out", {}).items():
+            line(console, f"{'':<20} without {model}: {why}")
+    if found["refitted"]:
+        line(console, f"fitted again without {', '.join(found['refitted']['without'])}, which may no longer be used")
+    if any(outcome["outcome"] == "new" for outcome in found["peers"].values()):
+        line(console, "next: peerwise review")
+
+
+def _told(outcome: dict[str, Any]) -> str:
+    what = outcome["outcome"]
+    if what == "new":
+        return f"version {edition(outcome['version'])} is new: {', '.join(outcome['models'])}"
+    if what == "known":
+        return f"version {edition(outcome['version'])} is here already"
+    return f"{what}: {outcome['why']}"

@@ -1,0 +1,60 @@
+"""peerwise review: what each peer's models would bring here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from peerwise.cli.peer.common import add_folder, add_verb, edition, line, share, show, size, worker
+
+
+def add_to(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "review",
+        run,
+        help="peers' models on this site's own validation rows",
+        about="For each model that has arrived: its accuracy here, what it adds where this site's own models fail, the "
+        "classes it never answers with, its size, its card, and what was decided. Then accept or refuse it.",
+        example="peerwise review south --folder north",
+    )
+    parser.add_argument("site", nargs="?", help="one site, with its card (default: all)")
+    add_folder(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from peerwise.run.peer import PeerFolder, review
+
+    with worker() as process:
+        found = review(PeerFolder(arguments.folder), process, arguments.site)
+    return show(arguments, found, lambda console: _print(console, found, cards=arguments.site is not None))
+
+
+def _print(console: Console, found: dict[str, Any], *, cards: bool) -> None:
+    from peerwise.parcels.card import card_lines
+
+    own = f"own models {share(found['own_accuracy'])}, wrong on {found['own_wrong']} of {found['rows']}"
+    line(console, f"on {found['rows_are']} rows: {own}")
+    if not found["arrivals"]:
+        line(console, "nothing has arrived: run 'peerwise pull'")
+        return
+    line(console, f"{'model':<26} {'accuracy':>9} {'adds':>9} {'size':>9}  note")
+    for arrival in found["arrivals"]:
+        for name, model in arrival["models"].items():
+            line(console, f"{name + '@' + arrival['site']:<26} {_figures(model, found['own_wrong'])}")
+        state = f"{arrival['decided']} by {arrival['by']}: {arrival['why']}" if arrival["by"] else "waiting"
+        line(console, f"  version {edition(arrival['version'])}, {state}")
+        for name, why in arrival["left_out"].items():
+            line(console, f"  without {name}: {why}")
+        for text in card_lines(arrival["card"]) if cards else ():
+            line(console, f"  {text}")
+
+
+def _figures(model: dict[str, Any], own_wrong: int) -> str:
+    if model["failed"]:
+        return f"fails here: {model['failed']}"
+    adds = f"{model['right_where_own_fails']} of {own_wrong}"
+    never = f"never says {', '.join(model['never_answers'])}" if model["never_answers"] else ""
+    return f"{share(model['accuracy']):>9} {adds:>9} {size(model['bytes']):>9}  {never}"

@@ -1,0 +1,89 @@
+"""Answer new rows from the bundle: whom to believe, how sure, and what is worth knowing of each answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Site
+from peerwise.data.task import read_inputs
+from peerwise.methods import Method, OneShot
+from peerwise.models import one_thread
+from peerwise.models.worker import Worker
+from peerwise.run.peer.fitting import read_bundle
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.rounds import answer
+from peerwise.trust.explanation import Explanation
+
+SURE = 0.2  # an answer is called unsure where its probability is not so much above that of the next class
+
+
+@dataclass(frozen=True)
+class Answers:
+    """``probabilities`` (n, classes); ``own`` the own model's, None where the method has none; ``trust`` by site for
+    each row, ``notes`` for each row; ``reading`` what was odd in the file."""
+
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float64]
+    own: NDArray[np.float64] | None
+    trust: list[dict[str, float]]
+    notes: list[str]
+    reading: list[str]
+
+
+def predict(peer: PeerFolder, file: str | Path, worker: Worker, explain: int = 0) -> Answers:
+    """Answers to all rows of a file; trust and notes for the first ``explain`` of them."""
+    method, site = read_bundle(peer, worker)
+    cases = read_inputs(peer.task, file, peer.mapping)
+    X = cases.X
+    with one_thread():
+        found = answer(method, site, X)
+        first = min(explain, len(X))
+        details = method.details(site, X[:first]) if first else {}
+        trust = _by_site(details, first)
+        notes = [_note(method, site, X[row : row + 1], found[row], details, row) for row in range(first)]
+        own = details.get("own")
+    return Answers(site.classes, found, own, trust, notes, list(cases.notes))
+
+
+def _by_site(details: dict[str, Any], rows: int) -> list[dict[str, float]]:
+    """Trust summed over each site's models; a method without trust has none."""
+    if "trust" not in details:
+        return [{} for _ in range(rows)]
+    senders = [name.rpartition("@")[2] for name in details["models"]]
+    found = []
+    for row in np.asarray(details["trust"]):
+        total: dict[str, float] = {}
+        for sender, weight in zip(senders, row, strict=True):
+            total[sender] = total.get(sender, 0.0) + float(weight)
+        found.append(dict(sorted(total.items(), key=lambda item: -item[1])))
+    return found
+
+
+def _note(method: Method, site: Site, x: Inputs, said: NDArray[np.float64], details: dict[str, Any], row: int) -> str:
+    """One remark a row, the weightiest that there is."""
+    if "fallback" in details and bool(details["fallback"][row]):
+        return "unsure: no model is reliable here"
+    opened = method.explain(site, x) if isinstance(method, OneShot) else None
+    if opened is not None and (remark := _of_own(opened)):
+        return remark
+    first, second = np.sort(said)[::-1][:2]
+    if first - second < SURE:
+        return "unsure: the models disagree"
+    if "own" in details and int(np.argmax(details["own"][row])) != int(said.argmax()):
+        return f"own models say {site.classes[int(np.argmax(details['own'][row]))]}"
+    return ""
+
+
+def _of_own(opened: Explanation) -> str:
+    """Where the own models are mostly wrong on the nearest known cases, that is why others are believed."""
+    own = [say for say in opened.models if say.own and say.of_nearby]
+    if not own or any(say.answer == opened.answer for say in own):
+        return ""
+    best = max(own, key=lambda say: say.right_nearby)
+    wrong = best.of_nearby - best.right_nearby
+    return f"own model wrong on {wrong} of {best.of_nearby} such cases" if 2 * wrong > best.of_nearby else ""

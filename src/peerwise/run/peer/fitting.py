@@ -1,0 +1,194 @@
+"""Learn whom to trust from the peers' accepted models, and write the bundle that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Inputs, Rows, Sequences, Site
+from peerwise.data.task import Task
+from peerwise.errors import ConfigError, ExchangeError, ParcelError
+from peerwise.exchange.shelf import Shelf
+from peerwise.exchange.signed import SignedExchange
+from peerwise.methods import Method, OneShot
+from peerwise.methods.base import FELL_BACK
+from peerwise.methods.instability import instability
+from peerwise.methods.own_models import mean_probabilities
+from peerwise.methods.pool_models import PEERS_LEFT_OUT
+from peerwise.metrics import LOWER_IS_BETTER, accuracy, scores
+from peerwise.models import one_thread
+from peerwise.models.worker import Worker
+from peerwise.parcels.signed import unseal
+from peerwise.run.peer.arrivals import in_use, parcel_of
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.methods import is_published, made_method, method_of
+from peerwise.run.peer.training import trained
+from peerwise.run.rounds import begin, combined, hear, speak
+
+BUNDLE = "bundle"
+AFTERWARDS = "afterwards"
+FORMAT = 1
+
+
+def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_already: bool = False) -> dict[str, Any]:
+    """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``shelf``, what a
+    method says after that (who has contributed how much) is shown and heard as well."""
+    method = method_of(peer)
+    if not is_published(method):
+        raise ConfigError(f"{method.called} has {method.rounds} rounds: expected a method that publishes models.")
+    with nullcontext() if held_already else peer.held():
+        site = peer.site()
+        site.opener = worker.open
+        used = in_use(peer)
+        with one_thread():
+            begin(method, site)
+            said = {peer.name: speak(method, site, 0), **{name: parcel_of(peer, used[name]) for name in sorted(used)}}
+            told, _ = combined(method, 0, dict(sorted(said.items())), {}, site.seed)
+            hear(method, site, 0, told)
+            if method.rounds > 1 and shelf is not None:
+                _afterwards(peer, method, site, peer.exchange(shelf), list(used))
+            report = {
+                **measured(peer, method, site, told),
+                "peers": {name: arrival.version for name, arrival in used.items()},
+                "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
+                "fell_back": site.state.get(FELL_BACK),
+                "instability": _instability(method, site),
+            }
+        save_bundle(peer, site, report)
+        return report
+
+
+def _afterwards(peer: PeerFolder, method: Method, site: Site, exchange: SignedExchange, peers: list[str]) -> None:
+    """The second thing that a method says, heard of those who have said it by now."""
+    said = {peer.name: speak(method, site, 1)}
+    if said[peer.name]:
+        exchange.say(AFTERWARDS, said[peer.name])
+    for name in peers:
+        with suppress(ParcelError, ExchangeError):  # nothing is learned from it: it only tells more
+            found = exchange.fetch(name, AFTERWARDS)
+            if found is not None:
+                said[name] = unseal(found[0], exchange.blobs(found[0]))
+    method.absorb(site, 1, {name: parcel for name, parcel in said.items() if parcel})
+
+
+def _instability(method: Method, site: Site) -> dict[str, Any] | None:
+    return asdict(instability(method, site)) if isinstance(method, OneShot) and len(site.val) else None
+
+
+def measured(peer: PeerFolder, method: Method, site: Site, told: Any) -> dict[str, Any]:
+    """Both on the validation rows: the method and the own model of the same pool. What learns from these rows too is
+    fitted once more without them, so that no figure is of rows that were learned from."""
+    if not len(site.val):
+        return {"validation": None}
+    probe = site
+    if {"own", "learner"} <= set(site.state):
+        probe = replace(
+            site, val=site.val.take(slice(0, 0)), state={k: site.state[k] for k in ("own", "run", "seconds")}
+        )
+        method.absorb(probe, 0, told)
+    return {"validation": compared(peer, site, method.predict_proba(probe, site.val.X), own_answers(site))}
+
+
+def own_answers(site: Site) -> NDArray[np.float64]:
+    with one_thread():
+        return mean_probabilities(site, trained(site).files, site.val.X)
+
+
+def compared(peer: PeerFolder, site: Site, ours: NDArray[np.float64], own: NDArray[np.float64]) -> dict[str, Any]:
+    """Both by the task's metric and by accuracy, and the verdict in words."""
+    metric, code = peer.task.metric, peer.task.positive_code
+    y = site.val.y
+    figures = [_known(scores(y, said, positive=code)[metric]) for said in (ours, own)]
+    right, own_right = ours.argmax(axis=1) == y, own.argmax(axis=1) == y
+    return {
+        "rows": len(y),
+        "metric": metric,
+        "ours": figures[0],
+        "own": figures[1],
+        "verdict": _verdict(figures[0], figures[1], lower=metric in LOWER_IS_BETTER),
+        "accuracy": accuracy(y, ours.argmax(axis=1)),
+        "own_accuracy": accuracy(y, own.argmax(axis=1)),
+        "gained": int((right & ~own_right).sum()),
+        "lost": int((~right & own_right).sum()),
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _verdict(ours: float | None, own: float | None, *, lower: bool) -> str:
+    if ours is None or own is None:
+        return "not comparable: the metric is not defined on these rows"
+    if ours == own:
+        return "as good as the own models"
+    return "better than the own models" if (ours < own) == lower else "WORSE than the own models"
+
+
+def save_bundle(peer: PeerFolder, site: Site, report: Mapping[str, Any], *, by_rounds: bool = False) -> None:
+    """Models, what was learned and what is needed to read rows; never the rows themselves."""
+    about = {
+        "format": FORMAT,
+        "task": peer.federation.task,
+        "method": peer.settings.method,
+        "settings": peer.settings.method_settings,
+        "made": peer.now(),
+        "by_rounds": by_rounds,
+        "site": {"name": site.name, "seed": site.seed, "recipes": list(site.recipes)},
+        "report": dict(report),
+    }
+    peer.bundle.save(BUNDLE, {"about": about, "state": site.state})
+    peer.bundle.remove_unused()
+    peer.ledger.add("fitted", method=peer.settings.method, peers=dict(report["peers"]))
+
+
+def fitted_with(peer: PeerFolder) -> dict[str, int] | None:
+    """The peers' versions that the bundle holds; None without a bundle."""
+    if not peer.bundle.has(BUNDLE):
+        return None
+    found: dict[str, int] = bundle_about(peer)["report"]["peers"]
+    return found
+
+
+def bundle_about(peer: PeerFolder) -> dict[str, Any]:
+    about: dict[str, Any] = peer.bundle.load_item(BUNDLE, "about")
+    if about.get("format") != FORMAT:
+        raise ParcelError(
+            f"{peer.bundle.folder} is of format {about.get('format')!r}: expected {FORMAT}. Run 'peerwise fit' again."
+        )
+    return about
+
+
+def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
+    """What answers, without this site's rows."""
+    if not peer.bundle.has(BUNDLE):
+        raise ConfigError(f"{peer.path} has no bundle: expected one that answers. Run 'peerwise fit' first.")
+    about = bundle_about(peer)
+    if about["task"] != peer.federation.task:
+        raise ConfigError(f"{peer.bundle.folder} was made for another task: run 'peerwise fit' again.")
+    blank = Rows(blank_row(peer.task), np.zeros(1, np.int64))
+    site = Site(
+        name=about["site"]["name"],
+        kind=peer.task.kind,
+        classes=peer.task.classes,
+        train=blank,
+        val=blank.take(slice(0, 0)),
+        test=blank.take(slice(0, 0)),
+        features=peer.task.columns,
+        recipes=tuple(about["site"]["recipes"]),
+        seed=about["site"]["seed"],
+        state=peer.bundle.load_item(BUNDLE, "state"),
+        opener=worker.open,
+    )
+    return made_method(peer, about["method"], about["settings"]), site
+
+
+def blank_row(task: Task) -> Inputs:
+    """One row of the task's shape."""
+    parts = [np.zeros((1, *shape), np.uint8 if task.kind == "image" else np.float32) for shape in task.inputs.values()]
+    return Sequences(*parts) if task.kind == "sequence" else parts[0]

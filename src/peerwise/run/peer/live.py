@@ -1,0 +1,62 @@
+"""A site that stays: it answers the members from its outbox, and looks at times for what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from peerwise.errors import ConfigError, PeerwiseError, reason
+from peerwise.exchange.zenoh_session import open_session
+from peerwise.models.worker import Worker
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.membership import show_list
+from peerwise.run.peer.pulling import others, pull, take_list
+from peerwise.run.peer.shelves import outbox, server, session_config, zenoh_shelf
+
+LIST_SECONDS = 30.0  # how often the list of members is asked for
+
+Tell = Callable[[str], None]
+
+
+def live(peer: PeerFolder, stop: threading.Event, tell: Tell, *, pull_seconds: float = 300.0) -> None:
+    """Until ``stop``. A new list of members needs a new session, because access is settled when one is opened."""
+    if not peer.settings.meeting.is_live:
+        raise ConfigError(f"{peer.name} meets the others in a folder, where nobody has to stay: run 'peerwise pull'.")
+    show_list(peer, outbox(peer))
+    while not stop.is_set():
+        version = peer.roster().version
+        session = open_session(session_config(peer, listening=True))
+        try:
+            with server(peer, session):
+                tell(
+                    f"{peer.name} is live at {peer.settings.meeting.listen}, list {version}: {', '.join(others(peer))}"
+                )
+                _stay(peer, session, version, stop, tell, pull_seconds)
+        finally:
+            session.close()
+    tell("stopped")
+
+
+def _stay(peer: PeerFolder, session: Any, version: int, stop: threading.Event, tell: Tell, every: float) -> None:
+    """Until the list of members has changed, or the end."""
+    shelf = zenoh_shelf(peer, session)
+    waited = every
+    while not stop.is_set():
+        try:
+            if every and waited >= every:
+                waited = 0.0
+                with Worker() as worker:
+                    told = pull(peer, shelf, worker)
+                for name, outcome in told["peers"].items():
+                    if outcome["outcome"] not in ("known", "nothing", "unreachable"):
+                        tell(f"{name}: {outcome['outcome']}")
+            else:
+                with peer.held():
+                    take_list(peer, shelf)
+            if peer.roster().version != version:
+                return
+        except PeerwiseError as error:  # a site that stays outlives what one look has found
+            tell(reason(error))
+        stop.wait(min(LIST_SECONDS, every) if every else LIST_SECONDS)
+        waited += min(LIST_SECONDS, every) if every else LIST_SECONDS

@@ -1,0 +1,136 @@
+"""The founder's work on the list of members: admit, revoke, renew, and new keys; and a member's answer to it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from peerwise.errors import ConfigError, NotTrusted, ParcelError
+from peerwise.exchange.certificates import sign_request
+from peerwise.exchange.shelf import Shelf
+from peerwise.parcels import write_atomic
+from peerwise.parcels.signed import Identity, Member, Roster, opened_by_itself, rotation
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.founding import read_letter, same_fingerprint, take_welcome, welcome
+
+ROTATION = "rotation.json"
+
+
+def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[str, Any]:
+    """Whatever file the other side has sent: a request (at the founder), a welcome or a new key."""
+    data = read_letter(letter)
+    with peer.held():
+        if not peer.is_founder:
+            return take_welcome(peer, data)
+        if (request := _opened(data, "request")) is not None:
+            return _admit(peer, request, print_of, shelf)
+        try:
+            roster = peer.known_roster().rotated(data, issued=peer.now())
+        except ParcelError as error:
+            raise NotTrusted(
+                f"{letter} is neither the request.json of a site that wants to join nor the rotation.json of a member: "
+                f"{error}"
+            ) from error
+        return _new_list(peer, roster, shelf, "rotated")
+
+
+def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, shelf: Shelf) -> dict[str, Any]:
+    """A member by name and key, once a person has compared the fingerprint."""
+    expected = {"format", "federation", "name", "key", "address", "certificate"}
+    if set(request) != expected:
+        raise NotTrusted(f"the request has the fields {sorted(request)[:10]}: expected {sorted(expected)}.")
+    if request["federation"] != peer.federation.task:
+        raise NotTrusted(
+            f"the request is for task {request['federation'][:12]!r}: expected {peer.federation.task[:12]}."
+        )
+    same_fingerprint(request["key"], print_of, repr(request["name"]))
+    member = Member(name=request["name"], key=request["key"], address=request["address"])
+    certificate = b""
+    if peer.settings.meeting.is_live:
+        authority = peer.keys / "ca.key", peer.keys / "ca.crt"
+        certificate = sign_request(request["certificate"].encode(), member.name, *authority)
+    roster = peer.known_roster()
+    if member not in roster.members:
+        roster = roster.with_member(member, issued=peer.now())
+        _new_list(peer, roster, shelf, "admitted", member=member.name, key=member.key)
+    letter = welcome(peer, peer.roster_path.read_bytes(), member, certificate)
+    return {"member": member.name, "list": roster.version, "members": roster.names, "welcome": str(letter)}
+
+
+def revoke(peer: PeerFolder, name: str, why: str, shelf: Shelf) -> dict[str, Any]:
+    """From the next pull on nobody takes anything of that site."""
+    _founder_only(peer)
+    if not why.strip():
+        raise ConfigError("the reason is empty: expected --why TEXT, which the list and the ledger keep.")
+    if name == peer.name:
+        raise ConfigError(f"{name!r} is the founder: expected another member. Nobody could sign the next list.")
+    with peer.held():
+        return _new_list(peer, peer.known_roster().revoked(name, why, issued=peer.now()), shelf, "revoked", member=name)
+
+
+def renew(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+    """The same members for another period."""
+    _founder_only(peer)
+    with peer.held():
+        return _new_list(peer, peer.known_roster().renewed(peer.now()), shelf, "renewed")
+
+
+def rotate(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+    """A new key for this site. A member sends the statement to the founder and goes on with the old key until the list
+    has the new one; the founder's list has it at once."""
+    with peer.held():
+        fresh = peer.keys / "identity.next"
+        if not fresh.is_file():
+            Identity.new().save(fresh)
+        statement = rotation(peer.identity, Identity.load(fresh), peer.name, peer.now())
+        write_atomic(peer.path / ROTATION, statement)
+        if not peer.is_founder:
+            peer.ledger.add("rotation", key=Identity.load(fresh).public)
+            return {"site": peer.name, "rotation": str(peer.path / ROTATION)}
+        roster = peer.known_roster().rotated(statement, issued=peer.now())
+        _show(peer, roster.signed(Identity.load(fresh)), shelf)
+        take_next_key(peer)
+        peer.ledger.add("rotated", version=roster.version, key=peer.identity.public)
+        return {"site": peer.name, "list": roster.version, "fingerprint": peer.identity.fingerprint}
+
+
+def take_next_key(peer: PeerFolder) -> None:
+    """Once the list names the key that waits here, it is this site's."""
+    fresh = peer.keys / "identity.next"
+    if not fresh.is_file():
+        return
+    if peer.known_roster().key_of(peer.name) == Identity.load(fresh).public:
+        os.replace(fresh, peer.keys / "identity.key")
+        peer.__dict__.pop("identity", None)
+
+
+def show_list(peer: PeerFolder, shelf: Shelf) -> None:
+    """Where the others find it; again and again is as well as once."""
+    if peer.is_founder:
+        shelf.put("roster", peer.roster_path.read_bytes(), {})
+
+
+def _new_list(peer: PeerFolder, roster: Roster, shelf: Shelf, what: str, **facts: Any) -> dict[str, Any]:
+    _show(peer, roster.signed(peer.identity), shelf)
+    peer.ledger.add(what, version=roster.version, **facts)
+    return {"list": roster.version, "expires": roster.expires, "members": roster.names}
+
+
+def _show(peer: PeerFolder, data: bytes, shelf: Shelf) -> None:
+    write_atomic(peer.roster_path, data)
+    show_list(peer, shelf)
+
+
+def _founder_only(peer: PeerFolder) -> None:
+    if not peer.is_founder:
+        raise ConfigError(
+            f"{peer.name!r} is not the founder: expected {peer.federation.founder!r}, who signs the list. Ask there."
+        )
+
+
+def _opened(data: bytes, kind: str) -> dict[str, Any] | None:
+    try:
+        return opened_by_itself(data, kind)
+    except ParcelError:
+        return None

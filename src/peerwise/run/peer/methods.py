@@ -1,0 +1,24 @@
+"""The method that a site has settled on, and how it travels: as models that are published, or in rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from peerwise.methods import Method, make_method
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.training import FOLDS
+from peerwise.run.rounds import combines
+
+
+def method_of(peer: PeerFolder) -> Method:
+    return made_method(peer, peer.settings.method, peer.settings.method_settings)
+
+
+def made_method(peer: PeerFolder, name: str, settings: Mapping[str, Any]) -> Method:
+    return make_method(name, settings, folds=FOLDS, epochs=None, sites=len(peer.known_roster().names))
+
+
+def is_published(method: Method) -> bool:
+    """Whether what it says first is all that others need: later rounds, if any, only add to it."""
+    return not combines(method) and (method.rounds == 1 or method.keeps_last)

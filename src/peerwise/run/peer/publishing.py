@@ -1,0 +1,158 @@
+"""Show own models to the others: checked first for what they hold of the rows, exactly as previewed, and signed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from peerwise.data import Site, digest
+from peerwise.errors import ConfigError, MayNotLeave
+from peerwise.exchange.shelf import Shelf
+from peerwise.methods import Method
+from peerwise.models import ZOO, OnnxModel, find_recipe, one_thread
+from peerwise.parcels import Parcel, sha256
+from peerwise.parcels.card import about, model_card
+from peerwise.parcels.egress import Privacy, cleaned, contents, inspect, membership, recipe_fit, rows_bucket
+from peerwise.parcels.signed import opened
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.methods import is_published, method_of
+from peerwise.run.rounds import begin, speak
+
+TOPIC = "models"
+PUBLISHED = "published.json"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """All that would leave: the parcel, its card, and what was found in each model; ``held`` says why one may not."""
+
+    parcel: Parcel
+    card: dict[str, Any]
+    findings: dict[str, dict[str, Any]]
+    held: dict[str, str]
+
+
+def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
+    """What `publish` would send now. ``allow``: a person's reason to let models leave that would be held back."""
+    method, site = method_of(peer), peer.site()
+    if not is_published(method):
+        raise ConfigError(
+            f"{method.called} has {method.rounds} rounds and publishes nothing beforehand: run 'peerwise fit' at all "
+            f"sites at the same time."
+        )
+    with one_thread():
+        begin(method, site)
+        said = speak(method, site, 0)
+        models = {name: cleaned(data) for name, data in said.get("models", {}).items()}
+        findings: dict[str, dict[str, Any]] = {}
+        held: dict[str, str] = {}
+        for name, data in models.items():
+            try:
+                findings[name] = _checked(peer, site, name, data)
+            except MayNotLeave as error:
+                held[name] = str(error)
+                findings[name] = {"held": str(error), "attack": None}
+    left = {name: data for name, data in models.items() if allow or name not in held}
+    parcel = Parcel(**{**said, "models": left}) if models else said
+    return Outgoing(parcel, _card(peer, method, site, findings, allow if held else ""), findings, held)
+
+
+def _checked(peer: PeerFolder, site: Site, name: str, data: bytes) -> dict[str, Any]:
+    """Kept, so that what was previewed is published without being attacked again."""
+    rows = [digest(part.X, part.y) for part in (site.train, site.val)]
+    limits = [peer.settings.min_leaf, peer.settings.attack_seconds]
+    parts = {"what": "egress", "model": sha256(data), "rows": rows, "limits": limits}
+    return site.keep(parts, lambda: _looked(peer, site, name, data))
+
+
+def _looked(peer: PeerFolder, site: Site, name: str, data: bytes) -> dict[str, Any]:
+    inspected = inspect(data, site.train, min_leaf=peer.settings.min_leaf)
+    attack = None
+    if len(site.train) > 1 and len(site.val) > 1:
+        recipe = find_recipe(name) if name in ZOO else None
+        fit = None
+        if recipe is not None and not recipe.by_epochs:
+            fit = recipe_fit(recipe, classes=len(site.classes), features=site.features)
+        attack = membership(
+            OnnxModel(data, name=name),
+            site.train,
+            site.val,
+            fit=fit,
+            budget=peer.settings.attack_seconds,
+            seed=site.seed_for("attack"),
+        )
+    return {"holds": asdict(inspected), "attack": None if attack is None else attack.facts()}
+
+
+def _card(peer: PeerFolder, method: Method, site: Site, findings: dict[str, Any], allowed: str) -> dict[str, Any]:
+    spent = method.privacy(site)
+    privacy = None if spent is None else Privacy(spent["epsilon"], spent.get("delta") or 0.0, *_unit(spent))
+    present = sorted(set(site.train.y.tolist()))
+    training = {"classes_trained_on": ", ".join(site.classes[code] for code in present)[:200]}
+    if allowed:
+        training["allowed_because"] = allowed[:200]
+    return model_card(
+        {"name": peer.task.name, "digest": peer.task.digest, "kind": peer.task.kind},
+        classes=site.classes,
+        features=[feature.name for feature in site.features],
+        rows=rows_bucket(len(site.train)),
+        models={
+            name: about({"recipe": name, **training}, privacy=privacy, attack=found["attack"])
+            for name, found in findings.items()
+        },
+        licence=peer.settings.licence,
+    )
+
+
+def _unit(spent: dict[str, Any]) -> tuple[str, str]:
+    return ("client" if spent["unit"] == "site" else "record"), str(spent.get("accountant") or "exact")
+
+
+def preview(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any]:
+    """Exactly what would leave, to the byte; nothing is sent."""
+    with peer.held():
+        going = outgoing(peer, allow=allow)
+        exchange = peer.exchange(shelf)
+        sealed, blobs = exchange.sealed(TOPIC, going.parcel, going.card)
+        payload = opened(sealed, "manifest", [peer.identity.public])
+        return {
+            "to": [name for name in peer.known_roster().names if name != peer.name],
+            "items": [asdict(item) for item in contents(payload, blobs)],
+            "bytes": len(sealed) + sum(map(len, blobs.values())),
+            "card": going.card,
+            "findings": going.findings,
+            "held": going.held,
+        }
+
+
+def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any]:
+    """Sign and lay out. Models that have not changed since, and have half their time ahead, are not shown again."""
+    with peer.held():
+        exchange = peer.exchange(shelf)
+        going = outgoing(peer, allow=allow)
+        if going.held and not allow:
+            name, why = next(iter(going.held.items()))
+            raise MayNotLeave(f"model {name!r} may not leave: {why}")
+        content = sha256(going.parcel.encode()[0])
+        last = peer.read_json(PUBLISHED)
+        if last.get("content") == content and last["expires"] - peer.now() > peer.settings.lifetime // 2:
+            return {"version": last["version"], "again": False, "expires": last["expires"]}
+        manifest = exchange.say(TOPIC, going.parcel, going.card)
+        models = sorted(going.parcel.get("models", {}))
+        peer.ledger.add("published", version=manifest.version, models=models, why=allow)
+        shown = {"version": manifest.version, "expires": manifest.expires}
+        peer.write_json(PUBLISHED, {**shown, "content": content})
+        return {**shown, "again": True, "bytes": manifest.nbytes, "held": going.held}
+
+
+def withdraw(peer: PeerFolder, shelf: Shelf, why: str) -> dict[str, Any]:
+    """Take back what was published: peers remove it at their next pull."""
+    if not why.strip():
+        raise ConfigError("the reason is empty: expected --why TEXT, which the peers and the ledger keep.")
+    with peer.held():
+        if not shelf.manifest(peer.name, TOPIC):
+            raise ConfigError(f"{peer.name} has published nothing: there is nothing to withdraw.")
+        manifest = peer.exchange(shelf).withdraw(TOPIC, why)
+        peer.ledger.add("withdrew", version=manifest.version, why=why)
+        peer.write_json(PUBLISHED, {})
+        return {"version": manifest.version, "why": why}

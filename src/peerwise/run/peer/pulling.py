@@ -1,0 +1,174 @@
+"""Fetch what peers publish: verified, through the gate, tried on own rows in the worker, then left to a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from peerwise.data import Site
+from peerwise.errors import ClassMismatch, ExchangeError, NotTrusted, ParcelError, PeerwiseError, reason
+from peerwise.exchange.shelf import Shelf
+from peerwise.exchange.signed import SignedExchange
+from peerwise.models.worker import Worker, contract
+from peerwise.parcels import Parcel, sha256, write_atomic
+from peerwise.parcels.card import check_card
+from peerwise.parcels.gate import Gate
+from peerwise.parcels.signed import Manifest, unseal
+from peerwise.run.peer.arrivals import arrivals, decisions, forget, forget_older, in_use, keep_arrival
+from peerwise.run.peer.fitting import fit, fitted_with
+from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.membership import take_next_key
+
+TOPIC = "models"
+TRIED = 256  # own rows on which a peer's model must keep its contract before anybody looks at it
+
+Outcome = dict[str, Any]
+
+
+def pull(peer: PeerFolder, shelf: Shelf, worker: Worker) -> dict[str, Any]:
+    """What became of each member's models, and whether the fitted pool had to change at once."""
+    with peer.held():
+        members = take_list(peer, shelf)
+        take_next_key(peer)
+        exchange = peer.exchange(shelf)
+        site, gate = peer.site(), Gate(worker)
+        peers = {name: _pull_one(peer, exchange, name, site, gate, worker) for name in others(peer)}
+        for name in {arrival.site for arrival in arrivals(peer)} - set(peers):
+            _leave(peer, name, "no member any more")
+            peers[name] = {"outcome": "removed", "why": "no member any more"}
+        forget_older(peer)
+        refitted = _honour(peer, worker)
+        return {"members": members, "peers": peers, "refitted": refitted}
+
+
+def others(peer: PeerFolder) -> list[str]:
+    return [name for name in peer.roster().names if name != peer.name]
+
+
+def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+    """The newest list of members that the founder signed, if it can be had; an older one is never taken."""
+    known = peer.known_roster()
+    try:
+        data = peer.roster_path.read_bytes() if peer.is_founder else shelf.manifest(peer.federation.founder, "roster")
+    except ExchangeError as error:
+        return {"version": known.version, "expires": known.expires, "note": reason(error)}
+    if data is None:
+        return {"version": known.version, "expires": known.expires, "note": "the founder shows none"}
+    try:
+        found = peer.read_roster(data)
+        if found.version < known.version:
+            raise NotTrusted(f"list {found.version} is older than {known.version}, which is known: ask the founder.")
+        if found.version == known.version and sha256(data) != sha256(peer.roster_path.read_bytes()):
+            raise NotTrusted(f"there are two lists of version {found.version}: ask the founder which one is right.")
+    except ParcelError as error:
+        note_once(peer, peer.federation.founder, "roster", reason(error))
+        return {"version": known.version, "expires": known.expires, "note": reason(error)}
+    if found.version > known.version:
+        peer.ledger.add("list", version=found.version, members=len(found.members))
+        write_atomic(peer.roster_path, data)
+    return {"version": found.version, "expires": found.expires, "note": ""}
+
+
+def _pull_one(peer: PeerFolder, exchange: SignedExchange, name: str, site: Site, gate: Gate, worker: Worker) -> Outcome:
+    """Whatever is wrong with one peer's models is noted, and is no loss but of that peer."""
+    try:
+        found = exchange.fetch(name, TOPIC)
+        if found is None:
+            return {"outcome": "nothing", "why": "it has published nothing"}
+        manifest = found[0]
+        if manifest.withdrawn is not None:
+            return _withdrawn(peer, manifest)
+        if any(a.site == name and a.version == manifest.version for a in arrivals(peer)):
+            return {"outcome": "known", "version": manifest.version}
+        return _take_in(peer, manifest, exchange.blobs(manifest), site, gate, worker)
+    except ExchangeError as error:
+        return {"outcome": "unreachable", "why": str(error)}
+    except PeerwiseError as error:
+        note_once(peer, name, TOPIC, reason(error))
+        return {"outcome": "refused", "why": reason(error)}
+
+
+def _take_in(
+    peer: PeerFolder, manifest: Manifest, blobs: Mapping[str, bytes], site: Site, gate: Gate, worker: Worker
+) -> Outcome:
+    parcel = unseal(manifest, blobs)
+    check_card(manifest.card)
+    passed, facts, left_out = admitted(parcel, manifest.site, site, peer.task.inputs, gate, worker)
+    for model, why in left_out.items():
+        note_once(peer, manifest.site, model, why)
+    if left_out and not passed:
+        raise ParcelError(f"none of its models passed: {next(iter(left_out.values()))}")
+    keep_arrival(peer, manifest, Parcel(**{**parcel, "models": passed}) if passed else parcel, facts, left_out)
+    peer.ledger.add("arrived", site=manifest.site, version=manifest.version, models=sorted(passed))
+    _follow(peer, manifest)
+    return {"outcome": "new", "version": manifest.version, "models": sorted(passed), "left_out": left_out}
+
+
+def admitted(
+    parcel: Parcel, sender: str, site: Site, inputs: Mapping[str, tuple[int, ...]], gate: Gate, worker: Worker
+) -> tuple[dict[str, bytes], dict[str, Any], dict[str, str]]:
+    """The models that pass the gate and keep their contract on this site's rows, facts of these, and why others do
+    not."""
+    models = parcel.get("models", {})  # without any it holds arrays, which are no program; its method checks them
+    if not isinstance(models, Mapping) or not all(isinstance(data, bytes) for data in models.values()):
+        raise ParcelError(f"site {sender!r} sent {sorted(parcel)[:8]}: expected models by name, and classes.")
+    if models and parcel.get("classes") != list(site.classes):
+        raise ClassMismatch(
+            f"site {sender!r} answers over {str(parcel.get('classes'))[:200]}: expected {list(site.classes)}, as the "
+            f"task has them, in this order."
+        )
+    rows = (site.val if len(site.val) else site.train).X[:TRIED]
+    passed: dict[str, bytes] = {}
+    facts: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for name, data in sorted(models.items()):
+        try:
+            found = gate.check(data, inputs=inputs, classes=len(site.classes))
+            contract(worker.open(data, f"{name}@{sender}"), rows, len(site.classes))
+            passed[name], facts[name] = data, asdict(found)
+        except PeerwiseError as error:
+            left_out[name] = reason(error)
+    return passed, facts, left_out
+
+
+def _follow(peer: PeerFolder, manifest: Manifest) -> None:
+    """Accept without asking where the settings say so; the ledger says that nobody was asked."""
+    ask, site = peer.settings.ask, manifest.site
+    before = {version: what for (name, version), (what, _, _) in decisions(peer.ledger).items() if name == site}
+    before = {version: what for version, what in before.items() if version < manifest.version}
+    if ask == "never":
+        peer.ledger.add("accepted", site=site, version=manifest.version, why="nobody is asked (ask = never)")
+    elif ask == "first" and before and before[max(before)] == "accepted":
+        peer.ledger.add("accepted", site=site, version=manifest.version, why=f"follows version {max(before)}")
+
+
+def _withdrawn(peer: PeerFolder, manifest: Manifest) -> Outcome:
+    _leave(peer, manifest.site, f"withdrawn: {manifest.withdrawn}", version=manifest.version)
+    return {"outcome": "withdrawn", "version": manifest.version, "why": manifest.withdrawn}
+
+
+def _leave(peer: PeerFolder, site: str, why: str, **facts: Any) -> None:
+    if any(arrival.site == site for arrival in arrivals(peer)):
+        peer.ledger.add("removed", site=site, why=why, **facts)
+        forget(peer, site)
+
+
+def _honour(peer: PeerFolder, worker: Worker) -> dict[str, Any] | None:
+    """A fitted pool with models that may not be used any more is fitted again without them, now."""
+    held = fitted_with(peer)
+    if held is None:
+        return None
+    allowed = in_use(peer)
+    gone = sorted(site for site in held if site not in allowed)
+    if not gone:
+        return None
+    return {"without": gone, **fit(peer, worker, held_already=True)}
+
+
+def note_once(peer: PeerFolder, site: str, about: str, why: str) -> None:
+    """Every exclusion is in the ledger with its reason; the same one is not written at every pull."""
+    told = [line for line in peer.ledger.lines() if line["what"] == "left out"]
+    told = [line for line in told if (line["site"], line["about"]) == (site, about)]
+    if not told or told[-1]["why"] != why:
+        peer.ledger.add("left out", site=site, about=about, why=why)
