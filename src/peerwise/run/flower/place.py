@@ -11,6 +11,7 @@ from typing import Any
 from peerwise.data import Site
 from peerwise.errors import ConfigError
 from peerwise.methods import Method
+from peerwise.models.worker import Worker
 from peerwise.parcels import Store
 from peerwise.run.flower.guard import may_leave
 from peerwise.run.flower.settings import FlowerSettings
@@ -67,11 +68,12 @@ def place_of(settings: FlowerSettings, node: Mapping[str, Any]) -> Place:
     return Place(replace(sites[int(partition)], state={}), method, None)
 
 
-def finished(folder: str | Path, method: str) -> tuple[Method, Site]:
-    """What the last run of this method has left in the folder of a site, ready to predict."""
+def finished(folder: str | Path, method: str, worker: Worker) -> tuple[Method, Site]:
+    """What the last run of this method has left in the folder of a site, ready to predict; peers' models run in the
+    ``worker``."""
     tree = Store(Path(folder) / "flower").load(method)
     found = FlowerSettings.read(tree["settings"]).make()
-    return found, replace(site_at(Path(folder)), state=tree["state"])
+    return found, replace(site_at(Path(folder)), state=tree["state"], opener=worker.open)
 
 
 def site_at(folder: Path) -> Site:
