@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     # Imported here, because it takes seconds in which Ctrl-C should be answered as well.
-    from peerwise.cli import demo, list_things, simulate
+    from peerwise.cli import demo, flower, list_things, simulate
 
     parser = argparse.ArgumentParser(
         prog="peerwise",
@@ -52,7 +52,7 @@ def _run(argv: Sequence[str]) -> int:
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     sites = [import_module(f"peerwise.cli.peer.{name}") for name in OF_A_SITE]
-    for verb in (simulate, list_things, demo, *sites):
+    for verb in (simulate, list_things, demo, *sites, flower):
         verb.add_to(verbs)
     if not argv:
         parser.print_help(sys.stderr)

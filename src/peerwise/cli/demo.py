@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 
 from peerwise.cli.output import results_console
 from peerwise.cli.progress import Watch
-from peerwise.data import Site
+from peerwise.data import Site, load
 from peerwise.evaluate import assess
 from peerwise.methods import OneShot, make_method
 from peerwise.report import print_assessment
@@ -33,11 +34,16 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of splits (default 3)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--out", default="runs/demo", help="run folder (default runs/demo)")
+    parser.add_argument(
+        "--files", type=Path, metavar="FOLDER", help="only write the hospitals' rows there, as CSV"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.files is not None:
+        return write_files(arguments.files)
     experiment = Experiment(dataset="heart_disease", methods=METHODS, seeds=arguments.seeds)
     with Watch(arguments.quiet) as watch:
         found = simulate(experiment, out=arguments.out, workers=arguments.workers, on_event=watch)
@@ -50,6 +56,28 @@ def run(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
         markup=False,
     )
+    return 0
+
+
+def write_files(folder: Path) -> int:
+    """One table a hospital, as it might keep it: values by name, empty cells for what is missing."""
+    from peerwise.parcels import write_atomic
+
+    data = load("heart_disease")
+    assert data.site is not None
+    X = np.asarray(data.X)
+    for name in sorted(set(data.site.tolist())):
+        here = data.site == name
+        columns = {
+            feature.name: [
+                None if np.isnan(value) else feature.categories[int(value)] if feature.is_category else float(value)
+                for value in X[here, place]
+            ]
+            for place, feature in enumerate(data.features)
+        }
+        table = pd.DataFrame({**columns, "diagnosis": [data.classes[code] for code in data.y[here]]})
+        write_atomic(folder / f"{name}.csv", table.to_csv(index=False).encode())
+        results_console().print(f"{folder / name}.csv: {len(table)} rows", markup=False, soft_wrap=True)
     return 0
 
 

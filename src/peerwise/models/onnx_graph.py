@@ -88,6 +88,7 @@ def finished(model: ModelProto, *, classes: Sequence[Any] | None = None, feature
     model.graph.name, model.graph.doc_string = "model", ""
     for node in model.graph.node:
         node.doc_string = ""
+        del node.metadata_props[:]  # an exporter's notes, such as the lines of code that a node comes from
     meta = {"classes": json.dumps([_plain(value) for value in classes])} if classes is not None else {}
     if features:
         meta["features"] = json.dumps(list(features))
