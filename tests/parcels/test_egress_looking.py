@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from peerwise.data import Rows
 from peerwise.errors import BrokenFile, MayNotLeave
-from peerwise.models import OnnxModel
+from peerwise.models import ZOO, OnnxModel
 from peerwise.parcels.egress import cleaned, inspect, look
 
 KEEP_ROWS = {
@@ -161,6 +161,14 @@ def test_a_hospital_row_among_the_weights_is_found_and_the_medians_are_not():
         inspect(with_tensor(data, site.train.X[whole]), site.train)
     medians = np.nanmedian(site.train.X, axis=0)
     assert inspect(with_tensor(data, np.tile(medians, (50, 1))), site.train).rows_held == 0
+
+
+@pytest.mark.parametrize("rows", [7, 12, 19])
+def test_medians_of_few_rows_are_no_rows(rows):
+    site = hospitals()[0]
+    few = site.train.take(slice(0, None, len(site.train) // rows))
+    fitted = ZOO["logistic"].fit(few, None, classes=len(site.classes), features=site.features, seed=0)
+    assert inspect(fitted.to_onnx(), few).rows_held == 0
 
 
 def test_small_codes_zeros_and_ones_are_no_rows():

@@ -49,7 +49,8 @@ def inspect(data: bytes, train: Rows, *, min_leaf: int = MIN_LEAF) -> Findings:
     Refused are: kernel and neighbour models; a file that holds a training row, as it was or as the graph itself makes
     it on its way (scaled, imputed, embedded), see `Canaries` for what counts as one; and trees with a leaf of fewer
     than ``min_leaf`` training rows, see `leaves` for how they are counted. ``min_leaf=1`` lets all trees leave that
-    were fitted on these rows; ``min_leaf=0`` is for trees whose leaves are noised by differential privacy. ``train`` must be the rows that the model was trained on, in the form that it takes.
+    were fitted on these rows; ``min_leaf=0`` is for trees whose leaves are noised by differential privacy. ``train``
+    must be the rows that the model was trained on, in the form that it takes.
     """
     found = look(data, train)
     if found.kernel is not None:

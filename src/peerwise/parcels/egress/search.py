@@ -15,8 +15,8 @@ CHANCE = 1e-2  # how often numbers that only look like the rows may be taken for
 MOST_COLUMNS = 256  # of wide rows (pixels) so many are looked at, spread evenly
 MOST_SEEDS = 32  # columns of a row from which a search starts
 MOST_PAIRS = 10_000_000
-FEW_ROWS = 20  # the median of fewer rows than this may be one of them
-SPARSE = 100  # a value of so few rows is not thought to be common for that
+FEW_ROWS = 5  # the medians of fewer rows than this are one of them
+SPARSE = 100  # and a value of so few rows is not thought to be common for that
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ class Canaries:
             if not len(ordered):
                 continue
             alike = np.searchsorted(ordered, column + near, "right") - np.searchsorted(ordered, column - near, "left")
-            told = -np.log(np.clip(alike, 1, None) / max(len(column), SPARSE))
-            common = [0.0] if len(ordered) < FEW_ROWS else [0.0, *_statistics(ordered)]
+            few = len(column) < FEW_ROWS
+            told = -np.log(np.clip(alike, 1, None) / (SPARSE if few else len(column)))
+            common = [0.0] if few else [0.0, *_statistics(ordered)]
             plain = np.any([np.abs(column - value) <= near for value in common], axis=0)
             found[:, place] = np.where(plain | ~np.isfinite(column), 0.0, np.maximum(told, 0.0))
         return found
