@@ -31,8 +31,6 @@ def test_signed_parcels_in_memory_pass(tmp_path: Path) -> None:
 
 PLACES: dict[str, Callable[[Path], str | Path]] = {
     "path": lambda folder: folder / "shared",
-    "text": lambda folder: str(folder / "shared"),
-    "file": lambda folder: f"file://{folder}/shared",
     "local": lambda folder: f"local://{folder}/shared",
     "dir": lambda folder: f"dir::file://{folder}/shared",
     "memory": lambda folder: f"memory://{uuid4().hex}/shared",
@@ -47,6 +45,13 @@ def test_signed_parcels_in_any_folder_pass(tmp_path: Path, kind: str) -> None:
     assert party.refused == []
     if "memory" not in kind:
         assert sorted(path.name for path in (tmp_path / "shared").iterdir()) == sorted(SITES)
+
+
+@pytest.mark.parametrize("before", ["", "file://", "dir::"])
+def test_a_folder_is_one_place_however_it_is_named(tmp_path: Path, before: str) -> None:
+    party = Party(tmp_path, SITES)
+    party.at("East", FolderShelf(f"{before}{tmp_path}/shared", "East")).post(0, "East", Parcel(said=1))
+    assert party.at("10", FolderShelf(tmp_path / "shared", "10")).collect(0)["East"]["said"] == 1
 
 
 class Wrong(MemoryExchange):

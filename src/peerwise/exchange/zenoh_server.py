@@ -27,10 +27,10 @@ class ZenohServer:
         channel = zenoh_module().handlers.FifoChannel
         manifests, blobs, life = own_keys(federation, name)
         said = [session.declare_queryable(keys, channel(WAITING)) for keys in (manifests, blobs)]
-        places = [(queries, number) for queries in said for number in range(THREADS)]
         threads = [
-            threading.Thread(target=_serve, args=(queries, shelf), name=f"peerwise serving {number}", daemon=True)
-            for queries, number in places
+            threading.Thread(target=_serve, args=(queries.handler, shelf), name="peerwise serving", daemon=True)
+            for queries in said
+            for _ in range(THREADS)
         ]
         for thread in threads:
             thread.start()
@@ -59,9 +59,9 @@ def _stop(declared: list[Any], threads: list[threading.Thread]) -> None:
 
 
 def _serve(queries: Any, shelf: FolderShelf) -> None:
-    with contextlib.suppress(zenoh_module().ZError):  # the end of the channel
+    with contextlib.suppress(zenoh_module().ZError):  # which is how a channel that was undeclared ends
         while True:
-            with queries.recv() as query:
+            with queries.recv() as query:  # a query that is not dropped keeps its asker waiting
                 _answer(query, shelf)
 
 
