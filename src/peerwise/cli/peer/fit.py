@@ -60,6 +60,8 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         line(console, f"{'accuracy':<20} {accuracy}")
         changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
         line(console, f"{figures['verdict']}: {changed}")
+        if found["chosen_on_validation"]:
+            line(console, "the round that answers was chosen on these rows, so they flatter it a little")
     for name, why in found["left_out"].items():
         line(console, f"without {name}: {why}")
     if found["fell_back"]:

@@ -60,6 +60,7 @@ def fit_by_rounds(
             "left_out": {},
             "fell_back": None,
             "instability": None,
+            "chosen_on_validation": True,
         }
         save_bundle(peer, site, report, by_rounds=True)
         return report

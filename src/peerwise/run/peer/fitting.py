@@ -58,6 +58,7 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
                 "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
                 "fell_back": site.state.get(FELL_BACK),
                 "instability": _instability(method, site),
+                "chosen_on_validation": False,
             }
         save_bundle(peer, site, report)
         return report
@@ -77,7 +78,11 @@ def _afterwards(peer: PeerFolder, method: Method, site: Site, exchange: SignedEx
 
 
 def _instability(method: Method, site: Site) -> dict[str, Any] | None:
-    return asdict(instability(method, site)) if isinstance(method, OneShot) and len(site.val) else None
+    """How much hangs on each peer; None where too few rows can tell."""
+    if not isinstance(method, OneShot):
+        return None
+    found = instability(method, site)
+    return asdict(found) if found.rows else None
 
 
 def measured(peer: PeerFolder, method: Method, site: Site, told: Any) -> dict[str, Any]:
@@ -168,7 +173,10 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
     """What answers, without this site's rows."""
     if not peer.bundle.has(BUNDLE):
         raise ConfigError(f"{peer.path} has no bundle: expected one that answers. Run 'peerwise fit' first.")
-    about = bundle_about(peer)
+    try:
+        about, state = bundle_about(peer), peer.bundle.load_item(BUNDLE, "state")
+    except ParcelError:  # it may just have been replaced; what is damaged stays so
+        about, state = bundle_about(peer), peer.bundle.load_item(BUNDLE, "state")
     if about["task"] != peer.federation.task:
         raise ConfigError(f"{peer.bundle.folder} was made for another task: run 'peerwise fit' again.")
     blank = Rows(blank_row(peer.task), np.zeros(1, np.int64))
@@ -182,7 +190,7 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
         features=peer.task.columns,
         recipes=tuple(about["site"]["recipes"]),
         seed=about["site"]["seed"],
-        state=peer.bundle.load_item(BUNDLE, "state"),
+        state=state,
         opener=worker.open,
     )
     return made_method(peer, about["method"], about["settings"]), site

@@ -26,7 +26,7 @@ from peerwise.data.task import ColumnMap, Task, read_public, read_rows
 from peerwise.errors import ConfigError, NotTrusted, StorageError
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
-from peerwise.parcels import Keep, Store, write_atomic
+from peerwise.parcels import Keep, Store, sha256, write_atomic
 from peerwise.parcels.signed import Identity, Ledger, Roster, Seen, canonical, strict_json
 from peerwise.parcels.store import remove_leftovers
 from peerwise.run.experiment import DEFAULT_MODELS
@@ -154,6 +154,10 @@ class PeerFolder:
     def read_roster(self, data: bytes, *, ended_too: bool = False) -> Roster:
         anchor = self.federation
         return Roster.read(data, anchor.founder_key, anchor.task, self.now(), ended_too=ended_too)
+
+    def note_roster(self, roster: Roster, data: bytes) -> None:
+        """Refuse a list that is older than one that was seen, or another of the same version; keep that it was seen."""
+        self.seen.note(self.federation.founder, "roster", roster.version, sha256(data))
 
     def _roster_bytes(self) -> bytes:
         if not self.roster_path.is_file():

@@ -125,6 +125,7 @@ def take_welcome(peer: PeerFolder, data: bytes) -> dict[str, Any]:
             f"with {peer.identity.fingerprint}. Ask the founder for another one."
         )
     roster = peer.read_roster(letter["list"].encode())
+    peer.note_roster(roster, letter["list"].encode())
     if peer.settings.meeting.is_live:
         write_atomic(peer.keys / "ca.crt", letter["authority"].encode())
         _take_certificate(peer, letter["certificate"].encode())

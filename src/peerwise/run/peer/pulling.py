@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from peerwise.data import Site
-from peerwise.errors import ClassMismatch, ExchangeError, NotTrusted, ParcelError, PeerwiseError, reason
+from peerwise.errors import ClassMismatch, ExchangeError, ParcelError, PeerwiseError, reason
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker, contract
-from peerwise.parcels import Parcel, sha256, write_atomic
+from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import check_card
 from peerwise.parcels.gate import Gate
 from peerwise.parcels.signed import Manifest, unseal
@@ -57,10 +57,7 @@ def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
         return {"version": known.version, "expires": known.expires, "note": "the founder shows none"}
     try:
         found = peer.read_roster(data)
-        if found.version < known.version:
-            raise NotTrusted(f"list {found.version} is older than {known.version}, which is known: ask the founder.")
-        if found.version == known.version and sha256(data) != sha256(peer.roster_path.read_bytes()):
-            raise NotTrusted(f"there are two lists of version {found.version}: ask the founder which one is right.")
+        peer.note_roster(found, data)
     except ParcelError as error:
         note_once(peer, peer.federation.founder, "roster", reason(error))
         return {"version": known.version, "expires": known.expires, "note": reason(error)}
@@ -80,6 +77,7 @@ def _pull_one(peer: PeerFolder, exchange: SignedExchange, name: str, site: Site,
         if manifest.withdrawn is not None:
             return _withdrawn(peer, manifest)
         if any(a.site == name and a.version == manifest.version for a in arrivals(peer)):
+            _follow(peer, manifest)  # a pull that was killed may have left that to this one
             return {"outcome": "known", "version": manifest.version}
         return _take_in(peer, manifest, exchange.blobs(manifest), site, gate, worker)
     except ExchangeError as error:
@@ -135,8 +133,10 @@ def admitted(
 def _follow(peer: PeerFolder, manifest: Manifest) -> None:
     """Accept without asking where the settings say so; the ledger says that nobody was asked."""
     ask, site = peer.settings.ask, manifest.site
-    before = {version: what for (name, version), (what, _, _) in decisions(peer.ledger).items() if name == site}
-    before = {version: what for version, what in before.items() if version < manifest.version}
+    decided = {version: what for (name, version), (what, _, _) in decisions(peer.ledger).items() if name == site}
+    before = {version: what for version, what in decided.items() if version < manifest.version}
+    if manifest.version in decided:
+        return
     if ask == "never":
         peer.ledger.add("accepted", site=site, version=manifest.version, why="nobody is asked (ask = never)")
     elif ask == "first" and before and before[max(before)] == "accepted":
