@@ -43,12 +43,14 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
     with one_thread():
         begin(method, site)
         said = speak(method, site, 0)
+        # Counts with noise that is accounted for may leave from leaves of any size.
+        min_leaf = 0 if method.privacy(site) is not None else peer.settings.min_leaf
         models = {name: cleaned(data) for name, data in said.get("models", {}).items()}
         findings: dict[str, dict[str, Any]] = {}
         held: dict[str, str] = {}
         for name, data in models.items():
             try:
-                findings[name] = _checked(peer, site, name, data)
+                findings[name] = _checked(peer, site, name, data, min_leaf)
             except MayNotLeave as error:
                 held[name] = str(error)
                 findings[name] = {"held": str(error), "attack": None}
@@ -57,16 +59,16 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
     return Outgoing(parcel, _card(peer, method, site, findings, allow if held else ""), findings, held)
 
 
-def _checked(peer: PeerFolder, site: Site, name: str, data: bytes) -> dict[str, Any]:
+def _checked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int) -> dict[str, Any]:
     """Kept, so that what was previewed is published without being attacked again."""
     rows = [digest(part.X, part.y) for part in (site.train, site.val)]
-    limits = [peer.settings.min_leaf, peer.settings.attack_seconds]
+    limits = [min_leaf, peer.settings.attack_seconds]
     parts = {"what": "egress", "model": sha256(data), "rows": rows, "limits": limits}
-    return site.keep(parts, lambda: _looked(peer, site, name, data))
+    return site.keep(parts, lambda: _looked(peer, site, name, data, min_leaf))
 
 
-def _looked(peer: PeerFolder, site: Site, name: str, data: bytes) -> dict[str, Any]:
-    inspected = inspect(data, site.train, min_leaf=peer.settings.min_leaf)
+def _looked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int) -> dict[str, Any]:
+    inspected = inspect(data, site.train, min_leaf=min_leaf)
     attack = None
     if len(site.train) > 1 and len(site.val) > 1:
         recipe = find_recipe(name) if name in ZOO else None
