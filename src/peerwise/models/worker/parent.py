@@ -28,7 +28,8 @@ class Worker:
     """A child process that opens and runs ONNX files; it is started when first needed, and anew when it has died.
 
     What it refuses, or does not survive, is asked again of a fresh child that has seen no other model, so that none is
-    blamed for another; only too long a wait is not repeated. Models that break out of the runtime share a process.
+    blamed for another, or for a child that somebody else has killed; only too long a wait is not repeated. Models that
+    break out of the runtime share a process.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -72,7 +73,7 @@ class Worker:
             try:
                 return self._tried(process, key, work)
             except (PeerwiseError, Refused):
-                if alone or process.was_late:
+                if process.was_late or (alone and not process.has_died):
                     raise
             self._replace()
             return self._tried(self._ready(), key, work)

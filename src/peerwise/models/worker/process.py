@@ -44,7 +44,7 @@ class Process:
         self.limits, self.with_onnx = limits, with_onnx
         self.seen: set[str] = set()  # the models that it was asked about
         self.opened: set[str] = set()  # those that it has opened, and may have let go
-        self.was_late = False
+        self.was_late = self.has_died = False
         self._isolation: dict[str, str] | None = None
         # As big as the pipe is, so much is kept of what a library prints: when it is full, the rest is lost.
         self._errors, errors = os.pipe()
@@ -97,6 +97,8 @@ class Process:
         """The reply; `WorkerError` where there is none, in which case this process must be ended."""
         self.isolation()
         self._said_on_the_side()  # of what came before
+        if not self._wire.is_quiet and self._child.poll() is None:
+            raise WorkerError(f"the process spoke before it was asked {what!r}: expected it to wait. It was ended.")
         deadline = time.monotonic() + self.limits.seconds
         with suppress(Ended):  # what it said last is worth more than that it is gone
             try:
@@ -133,7 +135,8 @@ class Process:
 
     def _last_words(self) -> str:
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(5)
+            self._child.wait(1)
+        self.has_died = True
         code = self._child.poll()
         how = "it closed its pipes" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
         said = printable(self._said_on_the_side())[-TOLD:]
