@@ -216,6 +216,15 @@ def test_broken_transfers_of_a_site_do_not_pile_up(pair: Loopback) -> None:
     assert len(list(folder.iterdir())) < 10
 
 
+def test_a_session_that_was_closed_is_said(pair: Loopback) -> None:
+    shelf = pair.shelf("a")
+    shelf.close()
+    for call in (shelf.members, lambda: shelf.manifest("b", "round-0"), lambda: shelf.blob("b", "0" * 64, 3)):
+        with pytest.raises(ExchangeError, match="Open it again"):
+            call()
+    assert shelf.manifest("a", "round-0"), "what is our own is there without anybody"
+
+
 @pytest.mark.parametrize("share", [10, 50, 100])
 @pytest.mark.parametrize("mood", ["dead", "hanging"])
 def test_dead_and_hanging_peers_cost_one_deadline_together(tmp_path: Path, mood: str, share: int) -> None:

@@ -52,7 +52,8 @@ def replies(session: Session, key: str, seconds: float) -> Iterator[bytes | None
         "target": target,
         "consolidation": at_once,
     }
-    session.get(key, asking.handler, **options)
+    with _told(library):
+        session.get(key, asking.handler, **options)
     for reply in asking.replies(seconds):
         if reply.ok is not None:
             yield reply.ok.payload.to_bytes()
@@ -64,7 +65,8 @@ def alive(session: Session, keys: str, seconds: float) -> list[str]:
     """The keys of those whose sign of life is there."""
     library = zenoh_module()
     asking = _Asking(library, MOST_MEMBERS)
-    session.liveliness().get(keys, asking.handler, timeout=seconds + LATER, cancellation_token=asking.token)
+    with _told(library):
+        session.liveliness().get(keys, asking.handler, timeout=seconds + LATER, cancellation_token=asking.token)
     try:
         return sorted({str(reply.ok.key_expr) for reply in asking.replies(seconds) if reply.ok is not None})
     except TimeoutError as error:
@@ -96,6 +98,16 @@ class _Asking:
             raise TimeoutError from None
         finally:
             self.token.cancel()
+
+
+@contextlib.contextmanager
+def _told(library: Any) -> Iterator[None]:
+    try:
+        yield
+    except library.ZError as error:
+        raise ExchangeError(
+            f"no peer can be asked ({_said(error)}): expected an open session. Open it again."
+        ) from error
 
 
 def _said(error: BaseException) -> str:

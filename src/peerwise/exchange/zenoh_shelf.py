@@ -80,15 +80,17 @@ class ZenohShelf:
         try:
             with open(path, "r+b", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600)) as file:
                 data, resumed = self._filled(file, site, sha256, size, until)
-                if sha256_of(data) != sha256 and resumed:  # what was kept may be what is wrong
+                right = sha256_of(data) == sha256
+                if not right and resumed:  # what was kept may be what is wrong
                     file.truncate(0)
                     data, _ = self._filled(file, site, sha256, size, until)
+                    right = sha256_of(data) == sha256
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be written ({error.strerror or error}): expected room for {size} bytes."
             ) from error
         path.unlink(missing_ok=True)
-        if sha256_of(data) != sha256:
+        if not right:
             raise ExchangeError(
                 f"blob {sha256[:12]} of {site} does not match its sha256: {site} sent other bytes than its manifest "
                 f"names. Ask {site} to publish again."
@@ -102,7 +104,6 @@ class ZenohShelf:
         """The file, filled up with the chunks that it lacks; and whether it had some. A file that another process
         removes meanwhile stays ours to the end."""
         have = min(file.seek(0, os.SEEK_END), size) // CHUNK * CHUNK
-        file.truncate(have)
         for offset in range(have, size, CHUNK):
             length = min(CHUNK, size - offset)
             key = f"{self._root}/{site}/blob/{sha256}/{offset // CHUNK}"
