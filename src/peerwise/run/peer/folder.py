@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from peerwise.data import Site
 from peerwise.data.site import site_of
 from peerwise.data.task import ColumnMap, Task, read_public, read_rows
-from peerwise.errors import ConfigError, NotTrusted, StorageError
+from peerwise.errors import ConfigError, NotTrusted, ParcelError, StorageError
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
 from peerwise.parcels import Keep, Store, sha256, write_atomic
@@ -43,6 +43,9 @@ class Federation:
     task: str
     founder: str
     founder_key: str
+
+
+FEDERATION = {each.name for each in fields(Federation)}
 
 
 class PeerFolder:
@@ -106,7 +109,16 @@ class PeerFolder:
         path = self.path / "federation.json"
         if not path.is_file():
             raise ConfigError(f"{path} is not there: expected what 'peerwise init' wrote. Run it again.")
-        return Federation(**strict_json(path.read_bytes()))
+        try:
+            found = strict_json(path.read_bytes())
+            if set(found) != FEDERATION or not all(isinstance(value, str) for value in found.values()):
+                raise ParcelError("it has other fields")
+        except (ParcelError, TypeError) as error:
+            raise ConfigError(
+                f"{path} is not what 'peerwise init' wrote ({error}): expected {', '.join(sorted(FEDERATION))}. Put it "
+                f"back from a copy."
+            ) from error
+        return Federation(**found)
 
     def write_federation(self, federation: Federation) -> None:
         write_atomic(self.path / "federation.json", canonical(vars(federation)))

@@ -15,16 +15,22 @@ from typing import Any
 
 from peerwise.data.loaders.table import load_table
 from peerwise.data.task import Task, public_rows, task_from
-from peerwise.errors import ConfigError, NotTrusted
+from peerwise.errors import ConfigError, NotTrusted, ParcelError
 from peerwise.exchange.certificates import make_authority, make_request, sign_request
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, fingerprint, opened, opened_by_itself, peer_name
+from peerwise.parcels.signed.fields import exact_fields, known_format
 from peerwise.run.peer.folder import Federation, PeerFolder
 from peerwise.run.peer.settings import DAY, FILE, Meeting, Settings, settings_from
 
 INVITE, REQUEST = "invite.json", "request.json"
 LIST_DAYS = 90
 MOST_BYTES = 8 * 2**20
+LETTERS = {
+    "invite": ("task", "founder", "key", "folder", "address"),
+    "request": ("federation", "name", "key", "address", "certificate"),
+    "welcome": ("federation", "name", "key", "list", "certificate", "authority"),
+}
 
 
 def found(path: Path, settings: dict[str, Any], task: Task, *, public: str = "") -> dict[str, Any]:
@@ -38,6 +44,7 @@ def found(path: Path, settings: dict[str, Any], task: Task, *, public: str = "")
     peer.write_federation(federation)
     if chosen.meeting.is_live:
         if not (peer.keys / "ca.crt").is_file():
+            (peer.keys / "ca.key").unlink(missing_ok=True)  # of a beginning that was broken off
             make_authority(peer.keys, task.digest)
         request = _certificate_request(peer, chosen)
         _take_certificate(peer, sign_request(request, chosen.name, peer.keys / "ca.key", peer.keys / "ca.crt"))
@@ -62,20 +69,15 @@ def found(path: Path, settings: dict[str, Any], task: Task, *, public: str = "")
 def join(path: Path, settings: dict[str, Any], invite: Path, founders: str) -> dict[str, Any]:
     """Ask to be a member: keys of this site, and a request for the founder. ``founders``: the fingerprint that the
     founder has read out."""
-    told = opened_by_itself(read_letter(invite), "invite")
-    key = told["key"]
-    same_fingerprint(key, founders, f"the founder {told.get('founder')!r}")
+    told = checked_letter(opened_by_itself(read_letter(invite), "invite"), "invite")
+    same_fingerprint(told["key"], founders, f"the founder {told['founder']!r}")
     task = Task.read(told["task"])
-    meeting = settings.pop("meeting", {})
-    if told["folder"]:
-        meeting = {"folder": meeting.get("folder") or told["folder"]}
-    else:
-        meeting = {**meeting, "connect": [told["address"], *meeting.get("connect", [])]}
-    chosen = _settings(path, {**settings, "meeting": meeting})
-    if chosen.name == told["founder"]:
+    federation = Federation(task.digest, peer_name(told["founder"]), told["key"])
+    chosen = _settings(path, {**settings, "meeting": _meeting(told, settings.get("meeting", {}))})
+    if chosen.name == federation.founder:
         raise ConfigError(f"the name {chosen.name!r} is the founder's: expected another one, with --name.")
     peer, identity = _begin(path, task)
-    peer.write_federation(Federation(task.digest, peer_name(told["founder"]), key))
+    peer.write_federation(federation)
     request = {
         "format": 1,
         "federation": task.digest,
@@ -88,6 +90,19 @@ def join(path: Path, settings: dict[str, Any], invite: Path, founders: str) -> d
     _finish(peer, chosen)
     peer.ledger.add("asked", founder=told["founder"], task=task.digest)
     return {"site": chosen.name, "fingerprint": identity.fingerprint, "request": str(path / REQUEST)}
+
+
+def _meeting(told: dict[str, str], given: dict[str, Any]) -> dict[str, Any]:
+    """Where a member meets the others: as the founder does."""
+    if told["folder"] and given.get("listen"):
+        raise ConfigError(
+            f"the members meet in a folder, {told['folder']}: expected no address to listen at. Leave --listen out."
+        )
+    if told["folder"]:
+        return {"folder": given.get("folder") or told["folder"]}
+    if given.get("folder"):
+        raise ConfigError("the members meet on the network: expected --listen HOST:PORT in the place of a folder.")
+    return {**given, "connect": [told["address"], *given.get("connect", [])]}
 
 
 def task_for(data: Path, target: str, *, drop: list[str], name: str, positive: str | None, metric: str) -> Task:
@@ -118,7 +133,7 @@ def welcome(peer: PeerFolder, roster: bytes, member: Member, certificate: bytes)
 
 def take_welcome(peer: PeerFolder, data: bytes) -> dict[str, Any]:
     """The founder has admitted this site."""
-    letter = opened(data, "welcome", [peer.federation.founder_key])
+    letter = checked_letter(opened(data, "welcome", [peer.federation.founder_key]), "welcome")
     if letter["federation"] != peer.federation.task or letter["key"] != peer.identity.public:
         raise NotTrusted(
             f"this welcome is for {letter['name']!r} with the key {fingerprint(letter['key'])}: expected {peer.name!r} "
@@ -141,6 +156,16 @@ def read_letter(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}): expected a file that Peerwise wrote.") from error
+
+
+def checked_letter(letter: dict[str, Any], kind: str) -> dict[str, str]:
+    """The letter, if it is of a format that is known here and has its fields, each a text."""
+    known_format(letter, f"the {kind}")
+    exact_fields(letter, {"format", *LETTERS[kind]}, f"the {kind}")
+    for name in LETTERS[kind]:
+        if not isinstance(letter[name], str):
+            raise ParcelError(f"{name} of the {kind} is {repr(letter[name])[:80]}: expected text. Ask for another one.")
+    return letter
 
 
 def same_fingerprint(key: str, expected: str, whose: str) -> None:

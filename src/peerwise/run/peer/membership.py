@@ -12,7 +12,7 @@ from peerwise.exchange.shelf import Shelf
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, opened_by_itself, rotation
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.run.peer.founding import read_letter, same_fingerprint, take_welcome, welcome
+from peerwise.run.peer.founding import checked_letter, read_letter, same_fingerprint, take_welcome, welcome
 
 ROTATION = "rotation.json"
 
@@ -37,9 +37,7 @@ def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[s
 
 def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, shelf: Shelf) -> dict[str, Any]:
     """A member by name and key, once a person has compared the fingerprint."""
-    expected = {"format", "federation", "name", "key", "address", "certificate"}
-    if set(request) != expected:
-        raise NotTrusted(f"the request has the fields {sorted(request)[:10]}: expected {sorted(expected)}.")
+    checked_letter(request, "request")
     if request["federation"] != peer.federation.task:
         raise NotTrusted(
             f"the request is for task {request['federation'][:12]!r}: expected {peer.federation.task[:12]}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,6 +19,7 @@ from peerwise.parcels.signed import peer_name
 FILE = "peerwise.toml"
 FORMAT = 1
 DAY = 86_400
+ADDRESS = re.compile(r"[^\s/#?;]+:[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Settings:
         return self.valid_days * DAY
 
 
+LONGEST = 731  # days: nothing that is signed may live longer
 LOWEST = {"seed": 0, "min_leaf": 1, "attack_seconds": 0, "valid_days": 1, "quorum": 0, "deadline": 0}
 
 
@@ -88,12 +91,12 @@ def read_settings(path: Path) -> Settings:
         ) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"{path} cannot be read ({error}): expected TOML text. Correct that line.") from error
-    if found.get("format", FORMAT) != FORMAT:
-        raise ConfigError(f"{path} is of format {found['format']}: expected {FORMAT}. Update Peerwise to read it.")
     return settings_from(found, path.name)
 
 
 def settings_from(found: dict[str, Any], where: str = FILE) -> Settings:
+    if found.get("format", FORMAT) != FORMAT:
+        raise ConfigError(f"{where} is of format {found['format']}: expected {FORMAT}. Update Peerwise to read it.")
     hints = get_type_hints(Settings) | {"meeting": dict[str, Any]}
     check_settings(found, hints, where)
     for key in ("name", "data"):
@@ -114,6 +117,8 @@ def _check(settings: Settings, where: str) -> None:
     for key, least in LOWEST.items():
         if getattr(settings, key) < least:
             raise ConfigError(f"{where}: {key} is {getattr(settings, key)}: expected at least {least}.")
+    if settings.valid_days > LONGEST:
+        raise ConfigError(f"{where}: valid_days is {settings.valid_days}: expected at most {LONGEST}.")
     for model in settings.models:
         find_recipe(model)
     if getattr(method_class(settings.method), "simulation_only", False):
@@ -124,6 +129,9 @@ def _check(settings: Settings, where: str) -> None:
             f"{where}: meeting has folder {settings.meeting.folder!r} and listen {settings.meeting.listen!r}: expected "
             f"one of them, a folder that all members see or the address at which this site listens."
         )
+    for address in (settings.meeting.listen, *settings.meeting.connect):
+        if address and not ADDRESS.fullmatch(address):
+            raise ConfigError(f"{where}: meeting has the address {address[:80]!r}: expected HOST:PORT.")
 
 
 def check_models(models: list[str], kind: str) -> None:
