@@ -118,7 +118,7 @@ def founded(root: Path, name: str = "north", **settings: Any) -> dict[str, Any]:
 
 def asked(root: Path, name: str, founders: str, founder: str = "north", **settings: Any) -> dict[str, Any]:
     table(name).to_csv(root / f"{name}.csv", index=False)
-    given = {**QUICK, "data": f"../{name}.csv", **settings}
+    given = {**QUICK, "data": f"../{name}.csv", "meeting": {"folder": str(root / "meeting")}, **settings}
     return join(root / name, given, root / founder / "invite.json", founders)
 
 

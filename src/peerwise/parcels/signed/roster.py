@@ -105,7 +105,7 @@ class Roster:
         if len(data) > MOST_BYTES:
             raise NotTrusted(f"the roster has {len(data)} bytes: expected at most {MOST_BYTES}. Ask the founder.")
         *statements, envelope = data.split(b"\n", MOST_ROTATIONS)
-        signer = _present_key(founder_key, statements)
+        signer = present_key(founder_key, statements)
         payload = opened(envelope, "roster", [signer])
         known_format(payload, "the roster")
         exact_fields(payload, {"format", *(field.name for field in dataclasses.fields(cls))}, "the roster")
@@ -210,7 +210,7 @@ def _members(listed: Any) -> tuple[Member, ...]:
     return tuple(Member(**one) for one in listed)
 
 
-def _present_key(known: str, statements: list[bytes]) -> str:
+def present_key(known: str, statements: list[bytes]) -> str:
     """The founder's key after those rotations that start at the known one; what came before it is not read."""
     key = known
     for statement in statements:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -65,11 +66,12 @@ def parcel_of(peer: PeerFolder, arrival: Arrival) -> Parcel:
 
 
 def in_use(peer: PeerFolder) -> dict[str, Arrival]:
-    """By site, the newest accepted version of every member that may still be used."""
-    roster, now = peer.roster(), peer.now()
+    """By site, the newest accepted version of every member that may still be used. A list that has ended lets nothing
+    new in, and what was accepted before is used as before; a site without a list has no peers."""
+    members, now = peer.members, peer.now()
     found = {}
     for arrival in arrivals(peer):
-        if arrival.decided == "accepted" and arrival.is_current(now) and arrival.site in roster.names:
+        if arrival.decided == "accepted" and arrival.is_current(now) and arrival.site in members:
             found[arrival.site] = arrival  # they come by version
     return found
 
@@ -93,9 +95,11 @@ def newest(peer: PeerFolder, site: str, version: int | None = None) -> Arrival:
 
 
 def decisions(ledger: Ledger) -> dict[tuple[str, int], tuple[Decided, str, str]]:
-    """By site and version, the last decision, who made it and why."""
+    """By site and version, the last decision, who made it and why; whoever was removed is decided on anew."""
     found: dict[tuple[str, int], tuple[Decided, str, str]] = {}
     for line in ledger.lines():
+        if line["what"] == "removed":
+            found = {known: decided for known, decided in found.items() if known[0] != line["site"]}
         if line["what"] in ("accepted", "refused"):
             found[line["site"], line["version"]] = (line["what"], line["who"], line["why"])
     return found
@@ -119,6 +123,7 @@ def forget(peer: PeerFolder, site: str) -> None:
         if arrival.site == site:
             peer.arrived.remove(_place(arrival.site, arrival.version))
     peer.arrived.remove_unused()
+    shutil.rmtree(peer.path / "parts" / site, ignore_errors=True)  # transfers that were broken off
 
 
 def forget_older(peer: PeerFolder) -> None:

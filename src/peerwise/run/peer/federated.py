@@ -2,8 +2,8 @@
 tells all; every site is told by the same signed parcel, so nobody can drift.
 
 run               the hub: which run it is, by which method
-run-R-round-K     every site: what it says in a round; taken back when the next one is said
-told              the hub: the newest round that has ended, who was heard (the hash of each parcel), what came of it
+run-R-round-K     every site: what it says in a round, if only that it has nothing to say; taken back afterwards
+told              the hub: the newest round that has ended, who was heard (the hash of each parcel), what was told last
 
 A site that was away, or comes late, hears what was told last and takes part from the next round on.
 """
@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
+from peerwise.exchange.lazy import LazyParcels
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
-from peerwise.methods import Inbox, Memory, Method
+from peerwise.methods import Method
+from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, Store
 from peerwise.parcels.signed import unseal
@@ -27,11 +29,13 @@ from peerwise.run.one_turn import take_turn
 from peerwise.run.peer.fitting import compared, own_answers, save_bundle
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.pulling import note_once, take_list
-from peerwise.run.rounds import combined
+from peerwise.run.rounds import check_sites, combined, combines
 
 PAUSE = 0.2
 GRACE = 60.0  # seconds after its deadline in which the hub may still tell of a round
 AT, HUB = "at", "hub"
+BLANK = {"round": -1, "state": None, "best": None, "parcel": {}, "topic": "", "before": ""}
+NOTHING: dict[str, Any] = {"heard": {}, "of": -1, "one": None, "named": None}
 
 Tell = Callable[[str], None]
 
@@ -48,8 +52,9 @@ def fit_by_rounds(
         take_list(peer, shelf)
         site = peer.site()
         site.opener = worker.open
+        check_sites(method, [site])
         federated = _Federated(peer, method, peer.exchange(shelf, refused), tell, Store(peer.path / "rounds"))
-        federated.run = federated.agreed_run(again)
+        federated.agree_on_run(again)
         heard = federated.all_rounds(site)
         found = own = None
         if len(site.val):
@@ -57,7 +62,7 @@ def fit_by_rounds(
         report = {
             "validation": None if found is None or own is None else compared(peer, site, found, own),
             "peers": dict.fromkeys(sorted(set(heard) - {peer.name}), federated.run),
-            "left_out": {},
+            "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
             "fell_back": None,
             "instability": None,
             "chosen_on_validation": True,
@@ -68,8 +73,9 @@ def fit_by_rounds(
 
 @dataclass
 class _Federated:
-    """``store``: "at", where this site stands (run, newest round it has shared in, state, best state, what it said);
-    "hub", at the hub, the newest round that it has ended, with the memory and what it told."""
+    """``store``: "at", where this site stands (run, newest round it has shared in, state, best state, what it said and
+    on which topic, and on which one before); "hub", at the hub, the newest round that it has ended, with the memory
+    and what it told."""
 
     peer: PeerFolder
     method: Method
@@ -77,127 +83,161 @@ class _Federated:
     tell: Tell
     store: Store
     run: int = 0
+    patience: float = 0.0
+    read: dict[str, tuple[str, Parcel]] = field(default_factory=dict)
 
     @property
     def hub(self) -> str:
         return self.peer.federation.founder
 
-    def agreed_run(self, again: bool) -> int:
-        """The number of the run that the hub has announced; the hub announces the next one when it begins anew."""
-        wanted = {"method": self.peer.settings.method, "settings": self.peer.settings.method_settings}
+    def agree_on_run(self, again: bool) -> None:
+        """The run that the hub has announced; the hub announces the next one when it begins anew."""
+        settings = self.peer.settings
+        wanted = {"method": settings.method, "settings": settings.method_settings, "seed": settings.seed}
+        wanted["rounds"] = self.method.rounds
+        self.patience = settings.deadline + GRACE
         if self.peer.is_founder:
             last = self._said("run")
-            if last is not None and not again and {key: last[key] for key in wanted} == wanted:
-                return int(last["run"])
-            number = 1 if last is None else int(last["run"]) + 1
-            self.exchange.say("run", Parcel(run=number, rounds=self.method.rounds, **wanted))
-            return number
+            if last is None or again or {key: last[key] for key in wanted} != wanted:
+                number = 1 if last is None else int(last["run"]) + 1
+                last = Parcel(run=number, deadline=settings.deadline, **wanted)
+                self.exchange.say("run", last)
+            self.run = int(last["run"])
+            return
         done = self._kept(AT).get("run", 0) if again else 0
-        told = self._waited("run", lambda parcel: int(parcel["run"]) > done, "begin the rounds")
-        if {key: told[key] for key in wanted} != wanted or told["rounds"] != self.method.rounds:
+        told = self._waited("run", lambda run: run is not None and int(run["run"]) > done, "begin the rounds")
+        if theirs := {key: told[key] for key in wanted if told[key] != wanted[key]}:
+            ours = {key: wanted[key] for key in theirs}
             raise ConfigError(
-                f"the founder runs {told['method']} with {told['settings']}, this site {wanted['method']} with "
-                f"{wanted['settings']}: expected the same. Change peerwise.toml."
+                f"the founder runs {told['method']} with {_listed(theirs)}, this site with {_listed(ours)}: expected "
+                f"the same. Change peerwise.toml."
             )
-        return int(told["run"])
+        self.run, self.patience = int(told["run"]), max(self.patience, told["deadline"] + GRACE)
 
     def all_rounds(self, site: Site) -> list[str]:
         """Everybody who was heard in the last round; the site is ready to answer afterwards."""
         at = self._kept(AT)
         if at.get("run") != self.run:
-            at = {"run": self.run, "round": -1, "state": None, "best": None, "parcel": {}}
+            at = {**BLANK, "run": self.run, "topic": at.get("topic", "")}
         told = self._newest()
         while told["round"] < self.method.rounds - 1:
             round = told["round"] + 1
             if at["round"] < round:
                 at = self._turn(site, at, round, told)
-            self._post(round, at)
+            self._take_back(at["before"])
+            self._post(at)
             if self.peer.is_founder:
                 self._end_round(round, site)
             told = self._after(round)
             heard = ", ".join(sorted(told["heard"])) or "nobody"
             self.tell(f"round {told['round'] + 1} of {self.method.rounds}: heard {heard}")
+            self._note(told)
+        self._take_back(at["topic"])
+        if self.peer.is_founder and self.peer.settings.meeting.is_live:
+            self._until_heard(told)
         take_turn(self.method, site, at["state"], None, _as_told(told), best=at["best"])
         return sorted(told["heard"])
 
     def _turn(self, site: Site, at: dict[str, Any], round: int, told: Parcel) -> dict[str, Any]:
         """Kept before it is said: what a site has said it never says otherwise."""
-        before = at["round"]
         turn = take_turn(self.method, site, at["state"], round, _as_told(told))
         best = at["best"] if turn.best is None else turn.best
         now = {"run": self.run, "round": round, "state": turn.state, "best": best, "parcel": dict(turn.parcel)}
+        now |= {"topic": self._topic(round), "before": at["topic"]}
         self._keep(AT, now)
-        if before >= 0 and self.exchange.shelf.manifest(self.peer.name, self._topic(before)):
-            self.exchange.withdraw(self._topic(before), "the round has ended")
         return now
 
-    def _post(self, round: int, at: dict[str, Any]) -> None:
-        if at["parcel"] and self.exchange.shelf.manifest(self.peer.name, self._topic(round)) is None:
-            self.exchange.say(self._topic(round), Parcel(**at["parcel"]))
+    def _post(self, at: dict[str, Any]) -> None:
+        if self.exchange.shelf.manifest(self.peer.name, at["topic"]) is None:
+            self.exchange.say(at["topic"], Parcel(**at["parcel"]))
+
+    def _take_back(self, topic: str) -> None:
+        """What was said in a round that has ended is of no use to anybody."""
+        if not topic or self.exchange.shelf.manifest(self.peer.name, topic) is None:
+            return
+        found = self.exchange.fetch(self.peer.name, topic)
+        if found is not None and found[0].withdrawn is None:
+            self.exchange.withdraw(topic, "the round has ended")
 
     def _end_round(self, round: int, site: Site) -> None:
         """At the hub; what it tells is kept first, so that it can be told again."""
         kept = self._kept(HUB)
-        ours = kept.get("run") == self.run
-        if not ours or kept["round"] < round:
+        if kept.get("run") != self.run:
+            kept = {"run": self.run, "round": -1, "memory": {}, "told": NOTHING}
+        if kept["round"] < round:
             quorum = self.peer.settings.quorum or len(self.exchange.roster.names)
             inbox = self.exchange.gather(self._topic(round), quorum, self.peer.settings.deadline)
-            memory = kept["memory"] if ours else {}
-            kept = {"run": self.run, "round": round, **self._combined(round, inbox, memory, site.seed)}
+            kept = {"run": self.run, "round": round, **self._combined(round, inbox, kept, site.seed)}
             self._keep(HUB, kept)
-        if self._newest()["round"] < round:
-            self.exchange.say("told", Parcel(run=self.run, round=round, **kept["told"]))
+        if self._newest()["round"] < kept["round"]:
+            self.exchange.say("told", Parcel(run=self.run, round=kept["round"], **kept["told"]))
 
-    def _combined(self, round: int, inbox: Inbox, memory: Memory, seed: int) -> dict[str, Any]:
-        heard = {name: self._digest(name, round) for name in inbox}
-        one = named = None
-        if inbox:
-            told, memory = combined(self.method, round, inbox, memory, seed)
-            one = dict(told) if isinstance(told, Parcel) else None
-            named = None if isinstance(told, Parcel) else {name: dict(parcel) for name, parcel in told.items()}
-        return {"memory": memory, "told": {"heard": heard, "one": one, "named": named}}
+    def _combined(self, round: int, inbox: LazyParcels, kept: dict[str, Any], seed: int) -> dict[str, Any]:
+        """The new memory, and what is told; after a round in which nobody had anything to say, the same as before."""
+        said = LazyParcels({name: size for name, size in inbox.sizes.items() if inbox[name]}, inbox.__getitem__)
+        memory, told = kept["memory"], {**kept["told"], "heard": dict(inbox.digests)}
+        if said or not combines(self.method):
+            found, memory = combined(self.method, round, said, memory, seed)
+            one = dict(found) if isinstance(found, Parcel) else None
+            named = None if isinstance(found, Parcel) else {name: dict(parcel) for name, parcel in found.items()}
+            told |= {"of": round, "one": one, "named": named}
+        return {"memory": memory, "told": told}
 
-    def _digest(self, name: str, round: int) -> str:
-        found = self.exchange.fetch(name, self._topic(round))
-        return found[0].digest if found else ""
+    def _note(self, told: Parcel) -> None:
+        """Whom the hub could not use in a round, and why."""
+        for name, why in dict((told["one"] or {}).get("left_out", {})).items():
+            note_once(self.peer, name.rpartition("@")[2], self._topic(told["of"]), why)
+
+    def _until_heard(self, told: Parcel) -> None:
+        """Where nobody else shows what the hub says, it stays until the others have taken back their last words, or
+        are gone."""
+        left, until = set(told["heard"]) - {self.hub}, time.monotonic() + GRACE
+        while left and time.monotonic() < until:
+            left = {name for name in left if self._still_waits(name)}
+            time.sleep(PAUSE if left else 0)
+
+    def _still_waits(self, name: str) -> bool:
+        try:
+            found = self.exchange.fetch(name, self._topic(self.method.rounds - 1))
+        except (ParcelError, ExchangeError):
+            return False
+        return found is not None and found[0].withdrawn is None
 
     def _newest(self) -> Parcel:
         """What the hub told last in this run."""
-        told = self._said("told") if self.peer.is_founder else self._heard("told")
-        if told is not None and told["run"] == self.run:
-            return told
-        return Parcel(run=self.run, round=-1, heard={}, one=None, named=None)
+        told = self._waited("told", lambda _: True, "answer")
+        return told if told and told["run"] == self.run else Parcel(run=self.run, round=-1, **NOTHING)
 
     def _after(self, round: int) -> Parcel:
-        return self._waited("told", lambda told: told["run"] == self.run and told["round"] >= round, "end the round")
+        def has_ended(told: Parcel | None) -> bool:
+            return told is not None and told["run"] == self.run and told["round"] >= round
+
+        return self._waited("told", has_ended, "end the round")
 
     def _said(self, topic: str) -> Parcel | None:
+        """What the hub says on a topic; fetched once, however often it is asked for."""
         found = self.exchange.fetch(self.hub, topic)
-        return None if found is None else unseal(found[0], self.exchange.blobs(found[0]))
-
-    def _heard(self, topic: str) -> Parcel | None:
-        """As far as the hub can be reached now."""
-        try:
-            return self._said(topic)
-        except ExchangeError:
+        if found is None:
             return None
+        if topic not in self.read or self.read[topic][0] != found[0].digest:
+            self.read[topic] = found[0].digest, unseal(found[0], self.exchange.blobs(found[0]))
+        return self.read[topic][1]
 
-    def _waited(self, topic: str, right: Callable[[Parcel], bool], what: str) -> Parcel:
-        """What the hub says on a topic, as soon as it does."""
-        patience = self.peer.settings.deadline + GRACE
-        until = time.monotonic() + patience
+    def _waited(self, topic: str, right: Callable[[Parcel | None], bool], what: str) -> Parcel:
+        """What the hub says on a topic, as soon as it is right; an empty parcel for nothing."""
+        until = time.monotonic() + self.patience
         why = "it has said nothing yet"
         while True:
             try:
                 parcel = self._said(topic)
-                if parcel is not None and right(parcel):
-                    return parcel
+                if right(parcel):
+                    return parcel or Parcel()
             except (ParcelError, ExchangeError) as error:
                 why = str(error)
             if time.monotonic() > until:
                 raise ExchangeError(
-                    f"the hub {self.hub!r} did not {what} within {patience:.0f} seconds ({why}): expected it to take "
-                    f"part. Run 'peerwise fit' there too, and here again: it goes on where it stopped."
+                    f"the hub {self.hub!r} did not {what} within {self.patience:.0f} seconds ({why}): expected it to "
+                    f"take part. Run 'peerwise fit' there too, and here again: it goes on where it stopped."
                 )
             time.sleep(PAUSE)
 
@@ -213,9 +253,13 @@ class _Federated:
 
 
 def _as_told(told: Parcel) -> tuple[int, Any] | None:
-    """As a turn takes it: the newest round with what came of it, which is nothing where nobody was heard."""
+    """As a turn takes it: the newest round of which anything was told, and that."""
     if told["one"] is not None:
-        return told["round"], Parcel(**told["one"])
+        return told["of"], Parcel(**told["one"])
     if told["named"] is not None:
-        return told["round"], {name: Parcel(**items) for name, items in told["named"].items()}
+        return told["of"], {name: Parcel(**items) for name, items in told["named"].items()}
     return None
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items())

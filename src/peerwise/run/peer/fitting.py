@@ -14,7 +14,6 @@ from peerwise.data import Inputs, Rows, Sequences, Site
 from peerwise.data.task import Task
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
 from peerwise.exchange.shelf import Shelf
-from peerwise.exchange.signed import SignedExchange
 from peerwise.methods import Method, OneShot
 from peerwise.methods.base import FELL_BACK
 from peerwise.methods.instability import instability
@@ -51,7 +50,7 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
             told, _ = combined(method, 0, dict(sorted(said.items())), {}, site.seed)
             hear(method, site, 0, told)
             if method.rounds > 1 and shelf is not None:
-                _afterwards(peer, method, site, peer.exchange(shelf), list(used))
+                _afterwards(peer, method, site, shelf, list(used))
             report = {
                 **measured(peer, method, site, told),
                 "peers": {name: arrival.version for name, arrival in used.items()},
@@ -64,13 +63,15 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
         return report
 
 
-def _afterwards(peer: PeerFolder, method: Method, site: Site, exchange: SignedExchange, peers: list[str]) -> None:
+def _afterwards(peer: PeerFolder, method: Method, site: Site, shelf: Shelf, peers: list[str]) -> None:
     """The second thing that a method says, heard of those who have said it by now."""
     said = {peer.name: speak(method, site, 1)}
-    if said[peer.name]:
-        exchange.say(AFTERWARDS, said[peer.name])
+    with suppress(ParcelError, ExchangeError):  # of a list that has ended; nothing is learned from it: it tells more
+        if said[peer.name]:
+            peer.exchange(shelf).say(AFTERWARDS, said[peer.name])
     for name in peers:
-        with suppress(ParcelError, ExchangeError):  # nothing is learned from it: it only tells more
+        with suppress(ParcelError, ExchangeError):
+            exchange = peer.exchange(shelf)
             found = exchange.fetch(name, AFTERWARDS)
             if found is not None:
                 said[name] = unseal(found[0], exchange.blobs(found[0]))
@@ -142,6 +143,7 @@ def save_bundle(peer: PeerFolder, site: Site, report: Mapping[str, Any], *, by_r
         "task": peer.federation.task,
         "method": peer.settings.method,
         "settings": peer.settings.method_settings,
+        "sites": len(peer.members),
         "made": peer.now(),
         "by_rounds": by_rounds,
         "site": {"name": site.name, "seed": site.seed, "recipes": list(site.recipes)},
@@ -193,7 +195,7 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
         state=state,
         opener=worker.open,
     )
-    return made_method(peer, about["method"], about["settings"]), site
+    return made_method(about["method"], about["settings"], about["sites"]), site
 
 
 def blank_row(task: Task) -> Inputs:

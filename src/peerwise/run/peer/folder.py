@@ -9,6 +9,7 @@ rounds/   a method with rounds, while it runs
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ class PeerFolder:
             ) from error
         try:
             remove_leftovers(self.path)
+            self.take_next_key()
             yield
         finally:
             lock.release()
@@ -133,6 +135,16 @@ class PeerFolder:
     def identity(self) -> Identity:
         return Identity.load(self.keys / "identity.key")
 
+    def take_next_key(self) -> None:
+        """Once the list names the key that waits here, it is this site's."""
+        waiting = self.keys / "identity.next"
+        if not waiting.is_file() or not self.roster_path.is_file():
+            return
+        fresh = Identity.load(waiting)
+        if any(member.name == self.name and member.key == fresh.public for member in self.known_roster().members):
+            os.replace(waiting, self.keys / "identity.key")
+            self.__dict__["identity"] = fresh
+
     @property
     def secret(self) -> bytes:
         """Known to this site alone; noise that protects rows is drawn from it."""
@@ -163,13 +175,26 @@ class PeerFolder:
         """The same to be looked at, also after its end."""
         return self.read_roster(self._roster_bytes(), ended_too=True)
 
+    @property
+    def members(self) -> list[str]:
+        """Their names, also after the list's end; none but this site as long as there is no list."""
+        return self.known_roster().names if self.roster_path.is_file() else [self.name]
+
     def read_roster(self, data: bytes, *, ended_too: bool = False) -> Roster:
         anchor = self.federation
         return Roster.read(data, anchor.founder_key, anchor.task, self.now(), ended_too=ended_too)
 
-    def note_roster(self, roster: Roster, data: bytes) -> None:
-        """Refuse a list that is older than one that was seen, or another of the same version; keep that it was seen."""
+    def heard_roster(self, data: bytes) -> Roster:
+        """A list that has come here, signed by the founder's newest key; refused if it is older than one that was seen,
+        or another of the same version. That it was seen is kept."""
+        roster = Roster.read(data, self.founder_key, self.federation.task, self.now())
         self.seen.note(self.federation.founder, "roster", roster.version, sha256(data))
+        return roster
+
+    @property
+    def founder_key(self) -> str:
+        """The newest that is known here: whoever finds one that the founder gave up cannot sign with it any more."""
+        return self.known_roster().founder if self.roster_path.is_file() else self.federation.founder_key
 
     def _roster_bytes(self) -> bytes:
         if not self.roster_path.is_file():

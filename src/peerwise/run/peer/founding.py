@@ -20,6 +20,7 @@ from peerwise.exchange.certificates import make_authority, make_request, sign_re
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, fingerprint, opened, opened_by_itself, peer_name
 from peerwise.parcels.signed.fields import exact_fields, known_format
+from peerwise.parcels.signed.roster import MOST_ROTATIONS, present_key
 from peerwise.run.peer.folder import Federation, PeerFolder
 from peerwise.run.peer.settings import DAY, FILE, Meeting, Settings, settings_from
 
@@ -52,18 +53,22 @@ def found(path: Path, settings: dict[str, Any], task: Task, *, public: str = "")
     now = peer.now()
     roster = Roster(federation.task, 1, identity.public, now, now + LIST_DAYS * DAY, (first,))
     write_atomic(peer.roster_path, roster.signed(identity))
-    invite = {
-        "format": 1,
-        "task": task.text(),
-        "founder": chosen.name,
-        "key": identity.public,
-        "folder": chosen.meeting.folder,
-        "address": chosen.meeting.listen,
-    }
-    write_atomic(path / INVITE, identity.sign("invite", invite))
+    write_invite(peer, chosen)
     _finish(peer, chosen)
     peer.ledger.add("founded", task=task.digest, key=identity.public)
     return {"site": chosen.name, "task": task.digest, "fingerprint": identity.fingerprint, "invite": str(path / INVITE)}
+
+
+def write_invite(peer: PeerFolder, settings: Settings) -> None:
+    invite = {
+        "format": 1,
+        "task": peer.task.text(),
+        "founder": settings.name,
+        "key": peer.identity.public,
+        "folder": settings.meeting.folder,
+        "address": settings.meeting.listen,
+    }
+    write_atomic(peer.path / INVITE, peer.identity.sign("invite", invite))
 
 
 def join(path: Path, settings: dict[str, Any], invite: Path, founders: str) -> dict[str, Any]:
@@ -127,20 +132,23 @@ def welcome(peer: PeerFolder, roster: bytes, member: Member, certificate: bytes)
         "authority": (peer.keys / "ca.crt").read_text() if live else "",
     }
     path = peer.path / "welcome" / f"{member.name}.json"
-    write_atomic(path, peer.identity.sign("welcome", letter))
+    *rotations, _ = roster.split(b"\n")  # they lead a site that knows an older key of the founder to the present one
+    write_atomic(path, b"\n".join([*rotations, peer.identity.sign("welcome", letter)]))
     return path
 
 
 def take_welcome(peer: PeerFolder, data: bytes) -> dict[str, Any]:
     """The founder has admitted this site."""
-    letter = checked_letter(opened(data, "welcome", [peer.federation.founder_key]), "welcome")
+    *rotations, envelope = data.split(b"\n", MOST_ROTATIONS)
+    founder = present_key(peer.founder_key, rotations)
+    letter = checked_letter(opened(envelope, "welcome", [founder]), "welcome")
     if letter["federation"] != peer.federation.task or letter["key"] != peer.identity.public:
         raise NotTrusted(
             f"this welcome is for {letter['name']!r} with the key {fingerprint(letter['key'])}: expected {peer.name!r} "
             f"with {peer.identity.fingerprint}. Ask the founder for another one."
         )
-    roster = peer.read_roster(letter["list"].encode())
-    peer.note_roster(roster, letter["list"].encode())
+    roster = peer.heard_roster(letter["list"].encode())
+    roster.key_of(peer.name)
     if peer.settings.meeting.is_live:
         write_atomic(peer.keys / "ca.crt", letter["authority"].encode())
         _take_certificate(peer, letter["certificate"].encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,14 @@ from peerwise.exchange.shelf import Shelf
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, opened_by_itself, rotation
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.run.peer.founding import checked_letter, read_letter, same_fingerprint, take_welcome, welcome
+from peerwise.run.peer.founding import (
+    checked_letter,
+    read_letter,
+    same_fingerprint,
+    take_welcome,
+    welcome,
+    write_invite,
+)
 
 ROTATION = "rotation.json"
 
@@ -64,7 +70,8 @@ def revoke(peer: PeerFolder, name: str, why: str, shelf: Shelf) -> dict[str, Any
     if name == peer.name:
         raise ConfigError(f"{name!r} is the founder: expected another member. Nobody could sign the next list.")
     with peer.held():
-        return _new_list(peer, peer.known_roster().revoked(name, why, issued=peer.now()), shelf, "revoked", member=name)
+        roster = peer.known_roster().revoked(name, why, issued=peer.now())
+        return _new_list(peer, roster, shelf, "revoked", member=name, why=why)
 
 
 def renew(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
@@ -88,24 +95,15 @@ def rotate(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
             return {"site": peer.name, "rotation": str(peer.path / ROTATION)}
         roster = peer.known_roster().rotated(statement, issued=peer.now())
         _show(peer, roster.signed(Identity.load(fresh)), shelf)
-        take_next_key(peer)
+        peer.take_next_key()
+        write_invite(peer, peer.settings)
         peer.ledger.add("rotated", version=roster.version, key=peer.identity.public)
         return {"site": peer.name, "list": roster.version, "fingerprint": peer.identity.fingerprint}
 
 
-def take_next_key(peer: PeerFolder) -> None:
-    """Once the list names the key that waits here, it is this site's."""
-    fresh = peer.keys / "identity.next"
-    if not fresh.is_file():
-        return
-    if peer.known_roster().key_of(peer.name) == Identity.load(fresh).public:
-        os.replace(fresh, peer.keys / "identity.key")
-        peer.__dict__.pop("identity", None)
-
-
 def show_list(peer: PeerFolder, shelf: Shelf) -> None:
-    """Where the others find it; again and again is as well as once."""
-    if peer.is_founder:
+    """At the founder: where the others find it, unless it is there already."""
+    if peer.is_founder and shelf.manifest(peer.name, "roster") != peer.roster_path.read_bytes():
         shelf.put("roster", peer.roster_path.read_bytes(), {})
 
 

@@ -12,11 +12,11 @@ from peerwise.run.rounds import combines
 
 
 def method_of(peer: PeerFolder) -> Method:
-    return made_method(peer, peer.settings.method, peer.settings.method_settings)
+    return made_method(peer.settings.method, peer.settings.method_settings, len(peer.members))
 
 
-def made_method(peer: PeerFolder, name: str, settings: Mapping[str, Any]) -> Method:
-    return make_method(name, settings, folds=FOLDS, epochs=None, sites=len(peer.known_roster().names))
+def made_method(name: str, settings: Mapping[str, Any], sites: int) -> Method:
+    return make_method(name, settings, folds=FOLDS, epochs=None, sites=sites)
 
 
 def is_published(method: Method) -> bool:

@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from peerwise.data import Site, digest
-from peerwise.errors import ConfigError, MayNotLeave
+from peerwise.errors import ConfigError, ExchangeError, MayNotLeave, ParcelError
 from peerwise.exchange.shelf import Shelf
+from peerwise.exchange.signed import SignedExchange
 from peerwise.methods import Method
 from peerwise.models import ZOO, OnnxModel, find_recipe, one_thread
 from peerwise.parcels import Parcel, sha256
 from peerwise.parcels.card import about, model_card
 from peerwise.parcels.egress import Privacy, cleaned, contents, inspect, membership, recipe_fit, rows_bucket
-from peerwise.parcels.signed import opened
+from peerwise.parcels.signed import canonical, opened
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, method_of
 from peerwise.run.rounds import begin, speak
@@ -135,16 +136,26 @@ def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
         if going.held and not allow:
             name, why = next(iter(going.held.items()))
             raise MayNotLeave(f"model {name!r} may not leave: {why}")
-        content = sha256(going.parcel.encode()[0])
+        content = sha256(going.parcel.encode()[0] + canonical(going.card))
         last = peer.read_json(PUBLISHED)
-        if last.get("content") == content and last["expires"] - peer.now() > peer.settings.lifetime // 2:
+        half = peer.now() + peer.settings.lifetime // 2
+        if last.get("content") == content and last["expires"] > half and _is_shown(exchange, last["version"]):
             return {"version": last["version"], "again": False, "expires": last["expires"]}
         manifest = exchange.say(TOPIC, going.parcel, going.card)
         models = sorted(going.parcel.get("models", {}))
         peer.ledger.add("published", version=manifest.version, models=models, why=allow)
         shown = {"version": manifest.version, "expires": manifest.expires}
-        peer.write_json(PUBLISHED, {**shown, "content": content})
+        peer.write_json(PUBLISHED, {**shown, "content": content, "key": peer.identity.public})
         return {**shown, "again": True, "bytes": manifest.nbytes, "held": going.held}
+
+
+def _is_shown(exchange: SignedExchange, version: int) -> bool:
+    """Whether all of it can still be read by the members: a place can be emptied, and a key replaced."""
+    try:
+        found = exchange.fetch(exchange.name, TOPIC)
+        return found is not None and found[0].version == version and bool(exchange.blobs(found[0]))
+    except (ParcelError, ExchangeError):
+        return False
 
 
 def withdraw(peer: PeerFolder, shelf: Shelf, why: str) -> dict[str, Any]:

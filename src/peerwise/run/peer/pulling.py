@@ -16,9 +16,9 @@ from peerwise.parcels.card import check_card
 from peerwise.parcels.gate import Gate
 from peerwise.parcels.signed import Manifest, unseal
 from peerwise.run.peer.arrivals import arrivals, decisions, forget, forget_older, in_use, keep_arrival
-from peerwise.run.peer.fitting import fit, fitted_with
+from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.run.peer.membership import take_next_key
+from peerwise.run.peer.membership import show_list
 
 TOPIC = "models"
 TRIED = 256  # own rows on which a peer's model must keep its contract before anybody looks at it
@@ -30,7 +30,7 @@ def pull(peer: PeerFolder, shelf: Shelf, worker: Worker) -> dict[str, Any]:
     """What became of each member's models, and whether the fitted pool had to change at once."""
     with peer.held():
         members = take_list(peer, shelf)
-        take_next_key(peer)
+        peer.take_next_key()
         exchange = peer.exchange(shelf)
         site, gate = peer.site(), Gate(worker)
         peers = {name: _pull_one(peer, exchange, name, site, gate, worker) for name in others(peer)}
@@ -49,6 +49,7 @@ def others(peer: PeerFolder) -> list[str]:
 def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
     """The newest list of members that the founder signed, if it can be had; an older one is never taken."""
     known = peer.known_roster()
+    show_list(peer, shelf)
     try:
         data = peer.roster_path.read_bytes() if peer.is_founder else shelf.manifest(peer.federation.founder, "roster")
     except ExchangeError as error:
@@ -56,8 +57,7 @@ def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
     if data is None:
         return {"version": known.version, "expires": known.expires, "note": "the founder shows none"}
     try:
-        found = peer.read_roster(data)
-        peer.note_roster(found, data)
+        found = peer.heard_roster(data)
     except ParcelError as error:
         note_once(peer, peer.federation.founder, "roster", reason(error))
         return {"version": known.version, "expires": known.expires, "note": reason(error)}
@@ -157,7 +157,7 @@ def _leave(peer: PeerFolder, site: str, why: str, **facts: Any) -> None:
 def _honour(peer: PeerFolder, worker: Worker) -> dict[str, Any] | None:
     """A fitted pool with models that may not be used any more is fitted again without them, now."""
     held = fitted_with(peer)
-    if held is None:
+    if held is None or bundle_about(peer)["by_rounds"]:  # what was learned in rounds cannot be taken out again
         return None
     allowed = in_use(peer)
     gone = sorted(site for site in held if site not in allowed)

@@ -13,7 +13,8 @@ import tomli_w
 from peerwise.errors import ConfigError
 from peerwise.methods import check_settings, method_class
 from peerwise.methods.registry import check_method
-from peerwise.models import ZOO, find_recipe
+from peerwise.models import ZOO, own_recipe
+from peerwise.models.own_recipe import check_names
 from peerwise.parcels.signed import peer_name
 
 FILE = "peerwise.toml"
@@ -119,8 +120,7 @@ def _check(settings: Settings, where: str) -> None:
             raise ConfigError(f"{where}: {key} is {getattr(settings, key)}: expected at least {least}.")
     if settings.valid_days > LONGEST:
         raise ConfigError(f"{where}: valid_days is {settings.valid_days}: expected at most {LONGEST}.")
-    for model in settings.models:
-        find_recipe(model)
+    check_names(settings.models)
     if getattr(method_class(settings.method), "simulation_only", False):
         raise ConfigError(f"{where}: method {settings.method!r} moves rows between sites: expected one that does not.")
     check_method(settings.method, settings.method_settings)
@@ -135,13 +135,12 @@ def _check(settings: Settings, where: str) -> None:
 
 
 def check_models(models: list[str], kind: str) -> None:
-    """Refuse models for other rows than the task has."""
+    """Refuse models for other rows than the task has; models of the site's own are imported for it."""
     for name in models:
-        if ZOO[name].kind != kind:
+        if (taken := own_recipe(name).kind) != kind:
             fitting = sorted(other for other, recipe in ZOO.items() if recipe.kind == kind)
             raise ConfigError(
-                f"models: {name!r} takes {ZOO[name].kind} rows, the task has {kind} rows. "
-                f"Choices: {', '.join(fitting)}."
+                f"models: {name!r} takes {taken} rows, the task has {kind} rows. Choices: {', '.join(fitting)}."
             )
 
 

@@ -55,11 +55,24 @@ def due(peer: PeerFolder) -> list[str]:
     if waiting:
         names = ", ".join(f"{arrival.site} (version {arrival.version})" for arrival in waiting)
         todo.append(f"waiting for a decision: {names}. Run 'peerwise review', then accept or refuse.")
-    if not peer.read_json(PUBLISHED).get("version"):
-        todo.append("nothing is published: run 'peerwise preview', then 'peerwise publish'.")
+    if (shown := _shown(peer)) is not None:
+        todo.append(shown)
     if (refit := _refit(peer)) is not None:
         todo.append(refit)
     return todo
+
+
+def _shown(peer: PeerFolder) -> str | None:
+    """Why `publish` should be run, if it should."""
+    published = peer.read_json(PUBLISHED)
+    if not published.get("version"):
+        return "nothing is published: run 'peerwise preview', then 'peerwise publish'."
+    if published["key"] != peer.identity.public:
+        return "what is published is signed by a former key, and nobody takes it: run 'peerwise publish'."
+    left = published["expires"] - peer.now()
+    if left < SOON:
+        return f"what is published may be used for {max(left, 0) // 86_400} more days: run 'peerwise publish'."
+    return None
 
 
 def _refit(peer: PeerFolder) -> str | None:
@@ -74,8 +87,11 @@ def _refit(peer: PeerFolder) -> str | None:
     held: dict[str, int] = fitted["report"]["peers"]
     if fitted["method"] != peer.settings.method or fitted["settings"] != peer.settings.method_settings:
         return f"a refit is due: the bundle was made by {fitted['method']}. Run 'peerwise fit'."
+    if fitted["by_rounds"]:
+        gone = ", ".join(sorted(set(held) - set(peer.roster().names)))
+        return f"a refit is due: {gone} took part, no member any more. Run 'peerwise fit --again'." if gone else None
     changed = sorted(site for site in {*held, *usable} if held.get(site) != usable.get(site))
-    if fitted["by_rounds"] or not changed:
+    if not changed:
         return None
     said = ", ".join(f"{site} {_step(held.get(site), usable.get(site))}" for site in changed)
     return f"a refit is due: {said}. Run 'peerwise fit'."
