@@ -11,11 +11,28 @@ from importlib import import_module
 from peerwise.environment import ARROW_ALONE, ONE_THREAD
 from peerwise.errors import PeerwiseError
 
-# The verbs of a site in a real federation, in the order of use.
-OF_A_SITE = (
-    "init", "admit", "doctor", "train", "preview", "publish", "live", "pull", "review", "accept", "refuse", "withdraw",
-    "fit", "predict", "status",
-)  # fmt: skip
+# Where each verb is, and what it is for; those of a site in a real federation stand in the order of use.
+VERBS = {
+    "simulate": ("simulate", "compare methods on a simulated federation"),
+    "list": ("list_things", "methods, data sets, models or partitions"),
+    "demo": ("demo", "the main job on four real hospitals, in about a minute"),
+    "init": ("peer.init", "make a site's folder: keys, task, settings"),
+    "admit": ("peer.admit", "admit a member, take in a welcome, revoke, renew, change keys"),
+    "doctor": ("peer.doctor", "check keys, clock, rows, members, isolation"),
+    "train": ("peer.train", "train this site's own models"),
+    "preview": ("peer.preview", "exactly what publishing would send"),
+    "publish": ("peer.publish", "show this site's models to the members"),
+    "live": ("peer.live", "stay on the network and answer the members"),
+    "pull": ("peer.pull", "fetch what the members have published"),
+    "review": ("peer.review", "peers' models on this site's own validation rows"),
+    "accept": ("peer.accept", "let a peer's models be used here"),
+    "refuse": ("peer.refuse", "do not let a peer's models be used here"),
+    "withdraw": ("peer.withdraw", "take back what this site has published"),
+    "fit": ("peer.fit", "learn for every case whom to trust"),
+    "predict": ("peer.predict", "answer new rows, and say whom to trust"),
+    "status": ("peer.status", "where this site stands, and what is due"),
+    "flower": ("flower", "write a Flower app that runs a method"),
+}
 EXIT_CODES = "exit codes: 0 done, 1 a fault in Peerwise, 2 bad input or wrong arguments, 130 stopped by Ctrl-C"
 
 
@@ -41,9 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    # Imported here, because it takes seconds in which Ctrl-C should be answered as well.
-    from peerwise.cli import demo, flower, list_things, simulate
+    parser = parser_for(argv)
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
+    arguments = parser.parse_args(argv)
+    return int(arguments.run(arguments))
 
+
+def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Only the verb that is wanted is imported: the others take seconds, and a list of them needs their names alone."""
     parser = argparse.ArgumentParser(
         prog="peerwise",
         description="Learn from each other's models without sharing data; know for every case whom to trust.",
@@ -51,14 +75,12 @@ def _run(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=_version())
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    sites = [import_module(f"peerwise.cli.peer.{name}") for name in OF_A_SITE]
-    for verb in (simulate, list_things, demo, *sites, flower):
-        verb.add_to(verbs)
-    if not argv:
-        parser.print_help(sys.stderr)
-        return 2
-    arguments = parser.parse_args(argv)
-    return int(arguments.run(arguments))
+    for name, (module, about) in VERBS.items():
+        if [name] == list(argv[:1]):
+            import_module(f"peerwise.cli.{module}").add_to(verbs)
+        else:
+            verbs.add_parser(name, help=about)
+    return parser
 
 
 def _say(message: str) -> None:

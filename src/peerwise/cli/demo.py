@@ -26,7 +26,6 @@ METHODS = ("local", "global_ensemble", "best_single", "feddes")
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "demo",
-        help="the main job on four real hospitals, in about a minute",
         description="UCI Heart Disease: Cleveland, Hungary, Switzerland and Long Beach each train three models on "
         "their own patients, exchange them, and learn for every patient whose model to trust.",
         epilog="example: peerwise demo --seeds 5",
@@ -34,9 +33,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of splits (default 3)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--out", default="runs/demo", help="run folder (default runs/demo)")
-    parser.add_argument(
-        "--files", type=Path, metavar="FOLDER", help="only write the hospitals' rows there, as CSV"
-    )
+    parser.add_argument("--files", type=Path, metavar="FOLDER", help="only write the hospitals' rows there, as CSV")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 

@@ -29,7 +29,6 @@ OF_RESEARCH = ("dataset", "partition", "sites", "models", "public", "folds", "ep
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "flower",
-        help="write a Flower app that runs a method",
         description="Write the folder that 'flwr run' takes: any method, with Flower's server as the hub.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

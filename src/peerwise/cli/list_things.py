@@ -20,7 +20,6 @@ WIDTH = 80
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "list",
-        help="methods, data sets, models or partitions",
         description="What there is, with its parameters and their defaults.",
         epilog="examples: peerwise list methods; peerwise list methods feddes; peerwise list models --format json",
     )

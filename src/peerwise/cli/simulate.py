@@ -40,7 +40,6 @@ TRAINING = ("rounds", "local_epochs", "batch_size", "optimizer", "lr")
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "simulate",
-        help="compare methods on a simulated federation",
         description="Share a data set out among sites, train their models, run methods on them, and compare.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

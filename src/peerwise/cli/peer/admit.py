@@ -17,7 +17,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "admit",
         run,
-        help="admit a member, take in a welcome, revoke, renew, change keys",
         about="The founder admits the site whose request.json this is, once its fingerprint was compared; a site takes "
         "in the welcome that the founder has sent. Beside that: --revoke a member, --renew the list, --rotate this "
         "site's own key (the founder then admits the member's rotation.json).",
@@ -37,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     wanted = [arguments.letter is not None, arguments.revoke is not None, arguments.renew, arguments.rotate]
     if sum(wanted) != 1:
-        raise ConfigError("expected one of: a file, --revoke SITE, --renew, --rotate.")
+        raise ConfigError(
+            f"{sum(wanted)} things to do are given: expected one of a file, --revoke SITE, --renew and --rotate."
+        )
     peer = PeerFolder(arguments.folder)
     shelf = outbox(peer)
     if arguments.letter is not None:
@@ -52,9 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(console: Console, found: dict[str, Any]) -> None:
     if "members" in found:
         until = f", until {day(found['expires'])}" if "expires" in found else ""
-        line(console, f"list {found['list']}{until}: {', '.join(found['members'])}")
+        line(console, f"list {found['list']} of members{until}: {', '.join(found['members'])}")
     if "welcome" in found:
         line(console, f"send to {found['member']}: {found['welcome']}")
+    if "members" in found and "site" in found:
+        line(console, f"{found['site']} is a member; next: peerwise train")
     if "rotation" in found:
         line(console, f"send to the founder: {found['rotation']}; the old key is used until the list has the new one")
     if "fingerprint" in found:

@@ -8,22 +8,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
 from peerwise.cli.output import messages_console, print_json, results_console
 from peerwise.errors import ConfigError
+from peerwise.parcels.signed.editions import version_of
 
 Run = Callable[[argparse.Namespace], int]
 
 
-def add_verb(verbs: Any, name: str, run: Run, *, help: str, about: str, example: str) -> argparse.ArgumentParser:
+class _Help(argparse.HelpFormatter):
+    """An example stays as it is, to be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("example:") else super()._fill_text(text, width, indent)
+
+
+def add_verb(
+    verbs: Any, name: str, run: Run, *, about: str, example: str, usage: str | None = None
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(
-        name, help=help, description=about, epilog=f"example: {example}", formatter_class=argparse.HelpFormatter
+        name, description=about, epilog=f"example:\n  {example}", usage=usage, formatter_class=_Help
     )
-    parser.add_argument("--format", choices=["table", "json"], default="table")
-    parser.add_argument("-q", "--quiet", action="store_true", help="results only")
+    parser.add_argument("--format", choices=["table", "json"], default="table", help="json: for programs")
+    parser.add_argument("-q", "--quiet", action="store_true", help="results only, no progress")
     parser.set_defaults(run=run)
     return parser
 
@@ -34,6 +44,21 @@ def add_folder(parser: argparse.ArgumentParser) -> None:
 
 def add_why(parser: argparse.ArgumentParser, kept_by: str) -> None:
     parser.add_argument("--why", default="", help=f"the reason, which {kept_by}")
+
+
+def add_decision(parser: argparse.ArgumentParser) -> None:
+    """On whose models it is, and why."""
+    parser.add_argument("site", help="the member whose models they are")
+    parser.add_argument("--version", help="as 'peerwise review' shows it (default: the newest here)")
+    add_folder(parser)
+    add_why(parser, "the ledger keeps")
+
+
+def decide(arguments: argparse.Namespace, what: Literal["accepted", "refused"]) -> dict[str, Any]:
+    from peerwise.run.peer import PeerFolder, decided
+
+    version = None if arguments.version is None else version_of(arguments.version)
+    return decided(PeerFolder(arguments.folder), arguments.site, version, what, arguments.why)
 
 
 def show(arguments: argparse.Namespace, found: Any, printed: Callable[[Console], None]) -> int:
@@ -61,16 +86,6 @@ def day(seconds: int | None) -> str:
     ('1970-01-01', '-')
     """
     return "-" if seconds is None else time.strftime("%Y-%m-%d", time.gmtime(seconds))
-
-
-def edition(version: int) -> str:
-    """A version for reading: sites of ours number them by the time, as that grows whatever else is lost.
-
-    >>> edition(1_794_934_396), edition(3)
-    ('2026-11-17 16:53:16', '3')
-    """
-    plausible = 1_500_000_000 < version < 5_000_000_000
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(version)) if plausible else str(version)
 
 
 def size(number: int) -> str:

@@ -18,7 +18,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "doctor",
         run,
-        help="check keys, clock, rows, members, isolation",
         about="Check keys, clock, policy, disk, rows against the task, the ledger, the list of members, the "
         "certificate, what keeps peers' models away from this machine, and each peer. Exit code 2 if there is a "
         "problem.",

@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, edition, line, say, share, show, worker
+from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, worker
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -17,7 +18,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "fit",
         run,
-        help="learn for every case whom to trust",
         about="Fit the method of peerwise.toml on this site's rows and the accepted models, write the bundle that "
         "'peerwise predict' reads, and say whether it beats the own models. A method with rounds runs them now, with "
         "all members that take part at the same time.",
@@ -35,31 +35,26 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, f"fitting {peer.settings.method}")
     with ExitStack() as stack:
         process = stack.enter_context(worker())
-        shelf = (
-            None if method.rounds == 1 else stack.enter_context(opened_shelf(peer, serving=not is_published(method)))
-        )
-        if is_published(method):
-            found = fit(peer, process, shelf)
-        else:
-            assert shelf is not None
+        if not is_published(method):
+            shelf = stack.enter_context(opened_shelf(peer, serving=True))
             tell = partial(say, arguments)
             found = fit_by_rounds(peer, method, shelf, process, again=arguments.again, tell=tell)
+        else:
+            found = fit(peer, process, None if method.rounds == 1 else stack.enter_context(opened_shelf(peer)))
     return show(arguments, found, lambda console: _print(console, found))
 
 
 def _print(console: Console, found: dict[str, Any]) -> None:
+    if not found["peers"]:
+        line(console, "no peer's models are accepted: the own models answer. Next: peerwise pull, review, accept")
+        return
     used = ", ".join(f"{site} (version {edition(version)})" for site, version in found["peers"].items())
-    line(console, f"peers: {used or 'none; the own models answer'}")
+    line(console, f"peers: {used}")
     figures = found["validation"]
     if figures is None:
         line(console, "there are no validation rows: whether it beats the own models is not known")
     else:
-        line(console, f"{'on validation rows':<20} {'own models':>12} {'with peers':>12}")
-        line(console, f"{figures['metric']:<20} {_figure(figures['own']):>12} {_figure(figures['ours']):>12}")
-        accuracy = f"{share(figures['own_accuracy']):>12} {share(figures['accuracy']):>12}"
-        line(console, f"{'accuracy':<20} {accuracy}")
-        changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
-        line(console, f"{figures['verdict']}: {changed}")
+        _compare(console, figures)
         if found["chosen_on_validation"]:
             line(console, "the round that answers was chosen on these rows, so they flatter it a little")
     for name, why in found["left_out"].items():
@@ -68,6 +63,18 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         line(console, f"answers come from the {found['fell_back']['to']}: {found['fell_back']['why']}")
     if found["instability"] and found["instability"]["warning"]:
         line(console, f"warning: {found['instability']['warning']}")
+
+
+def _compare(console: Console, figures: dict[str, Any]) -> None:
+    line(console, f"{'on validation rows':<20} {'own models':>12} {'with peers':>12}")
+    line(console, f"{figures['metric']:<20} {_figure(figures['own']):>12} {_figure(figures['ours']):>12}")
+    if figures["metric"] != "accuracy":
+        accuracy = f"{_figure(figures['own_accuracy']):>12} {_figure(figures['accuracy']):>12}"
+        line(console, f"{'accuracy':<20} {accuracy}")
+    changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
+    line(console, f"with peers it is {figures['verdict']}: {changed}")
+    if figures["verdict"].startswith("WORSE"):
+        line(console, "'peerwise review' shows whose models do badly here; leave them out by 'peerwise refuse SITE'")
 
 
 def _figure(value: float | None) -> str:

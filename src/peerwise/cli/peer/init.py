@@ -11,6 +11,7 @@ from rich.console import Console
 from peerwise.cli.peer.common import add_verb, line, pairs, show
 from peerwise.errors import ConfigError
 
+OF_THE_TASK = ("target", "drop", "positive", "metric")
 PLAIN = ("name", "method", "seed", "group", "time", "licence")
 
 
@@ -19,34 +20,39 @@ def add_to(verbs: Any) -> None:
         verbs,
         "init",
         run,
-        help="make a site's folder: keys, task, settings",
         about="Without --invite this site founds a federation: the task is --task FILE, or drawn up from the rows and "
         "--target. With --invite it asks to join one.",
-        example="peerwise init north --data north.csv --target disease --listen 127.0.0.1:7447",
+        example="peerwise init north --data north.csv --target disease --listen 127.0.0.1:7447\n"
+        "  peerwise init south --data south.csv --invite invite.json --fingerprint ABCD-EFGH-IJKL-MNOP-QRST \\\n"
+        "      --listen 127.0.0.1:7448",
+        usage="peerwise init FOLDER --data FILE (--meet FOLDER | --listen HOST:PORT)\n"
+        "           (--target COLUMN | --task FILE | --invite FILE --fingerprint F) [option ...]",
     )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path, required=True, help="this site's labelled rows (.csv, .parquet, .npz)")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the site's folder, which is made")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="FILE", help="this site's labelled rows (.csv, .parquet, .npz)"
+    )
     parser.add_argument("--name", help="of the site (default: that of the folder)")
     meet = parser.add_argument_group("where the members meet")
-    meet.add_argument("--meet", help="a folder that all members see, or an fsspec URL")
-    meet.add_argument("--listen", help="HOST:PORT at which this site can be reached")
-    meet.add_argument("--connect", action="append", default=[], help="HOST:PORT of a member to call first")
+    meet.add_argument("--meet", metavar="FOLDER", help="a folder that all members see, or an fsspec URL")
+    meet.add_argument("--listen", metavar="HOST:PORT", help="at which this site can be reached")
+    meet.add_argument("--connect", action="append", default=[], metavar="HOST:PORT", help="a member to call first")
     found = parser.add_argument_group("founding")
-    found.add_argument("--task", type=Path, help="the task as TOML")
-    found.add_argument("--target", help="the column to be predicted, where there is no --task")
-    found.add_argument("--drop", default="", help="columns that are no features, with commas")
-    found.add_argument("--positive", help="the class to be found (default: the last of two)")
-    found.add_argument("--metric", default="balanced_accuracy")
-    found.add_argument("--public", help="a file of unlabelled rows that every site gets")
+    found.add_argument("--task", type=Path, metavar="FILE", help="the task as TOML")
+    found.add_argument("--target", metavar="COLUMN", help="the column to be predicted, where there is no --task")
+    found.add_argument("--drop", metavar="COLUMNS", help="columns that are no features, with commas")
+    found.add_argument("--positive", metavar="CLASS", help="the class to be found (default: the last of two)")
+    found.add_argument("--metric", help="by which models are compared (default: balanced_accuracy)")
     join = parser.add_argument_group("joining")
-    join.add_argument("--invite", type=Path, help="the founder's invite.json")
-    join.add_argument("--fingerprint", default="", help="of the founder, as read out over the telephone")
+    join.add_argument("--invite", type=Path, metavar="FILE", help="the founder's invite.json")
+    join.add_argument("--fingerprint", metavar="F", default="", help="of the founder, as read out over the telephone")
     site = parser.add_argument_group("the site")
-    site.add_argument("--models", help="with commas (default: those of the kind of rows)")
-    site.add_argument("--method", help="default feddes")
-    site.add_argument("--seed", type=int)
-    site.add_argument("--group", help="a local column: rows of one patient belong together")
-    site.add_argument("--time", help="a local column: when a row was seen")
+    site.add_argument("--models", help="with commas (peerwise list models; default: some for the kind of rows)")
+    site.add_argument("--method", help="of peerwise list methods (default: feddes)")
+    site.add_argument("--seed", type=int, help="of splits and training (default: 0)")
+    site.add_argument("--public", metavar="FILE", help="unlabelled rows, the same file at every site")
+    site.add_argument("--group", metavar="COLUMN", help="a local column: rows of one patient belong together")
+    site.add_argument("--time", metavar="COLUMN", help="a local column: when a row was seen")
     site.add_argument("--licence", help="of the models, for their card")
     site.add_argument("--column", action="append", default=[], metavar="TASK=LOCAL", help="a column under another name")
     site.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of peerwise.toml")
@@ -55,12 +61,27 @@ def add_to(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import found, join
 
+    _check_flags(arguments)
     settings = _settings(arguments)
     if arguments.invite is not None:
         told = join(arguments.folder, settings, arguments.invite, arguments.fingerprint)
         return show(arguments, told, lambda console: _joined(console, told))
     told = found(arguments.folder, settings, _task(arguments), public=arguments.public or "")
     return show(arguments, told, lambda console: _founded(console, told, arguments.folder))
+
+
+def _check_flags(arguments: argparse.Namespace) -> None:
+    """Refuse what would otherwise be passed over."""
+    given = [f"--{key}" for key in OF_THE_TASK if getattr(arguments, key) is not None]
+    if arguments.invite is not None and arguments.task is not None:
+        given.append("--task")
+    settled = "--invite" if arguments.invite is not None else "--task" if arguments.task is not None else None
+    if given and settled:
+        raise ConfigError(f"{given[0]} is settled by {settled} already: leave one of them out.")
+    if arguments.fingerprint and arguments.invite is None:
+        raise ConfigError("--fingerprint is of the founder whom --invite names: give both, or leave both out.")
+    if not arguments.meet and not arguments.listen and arguments.invite is None:
+        raise ConfigError("neither --meet nor --listen is given: say where the members meet, as --help shows.")
 
 
 def _task(arguments: argparse.Namespace) -> Any:
@@ -77,18 +98,22 @@ def _task(arguments: argparse.Namespace) -> Any:
     return task_for(
         arguments.data,
         arguments.target,
-        drop=[name for name in arguments.drop.split(",") if name],
+        drop=[name for name in (arguments.drop or "").split(",") if name],
         name=arguments.target,
         positive=arguments.positive,
-        metric=arguments.metric,
+        metric=arguments.metric or "balanced_accuracy",
     )
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     if not arguments.data.is_file():
         raise ConfigError(f"{arguments.data} is not there: expected this site's labelled rows.")
+    if arguments.public and not Path(arguments.public).is_file():
+        raise ConfigError(f"{arguments.public} is not there: expected the public rows that every site has.")
     settings = {key: getattr(arguments, key) for key in PLAIN if getattr(arguments, key) is not None}
     settings["data"] = str(arguments.data.resolve())
+    if arguments.public and arguments.invite is not None:
+        settings["public"] = str(Path(arguments.public).resolve())
     if arguments.models:
         settings["models"] = [name for name in arguments.models.split(",") if name]
     if arguments.column:

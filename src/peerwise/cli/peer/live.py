@@ -16,7 +16,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "live",
         run,
-        help="stay on the network and answer the members",
         about="Answer the members with what this site has published, and pull what is new now and then. Ctrl-C ends "
         "it; nothing is lost by that.",
         example="peerwise live --folder north",

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 
 from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, worker
@@ -20,7 +19,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "predict",
         run,
-        help="answer new rows, and say whom to trust",
         about="Answer the rows of a file with the bundle that 'peerwise fit' wrote. With --explain N the first N rows "
         "come with the sites that are trusted there and a remark; with --out all answers go to a CSV file.",
         example="peerwise predict ward.csv --explain 3 --folder north",
@@ -28,7 +26,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("file", type=Path, help="rows as this site has them, without the target")
     add_folder(parser)
     parser.add_argument("--explain", type=int, default=0, metavar="N", help="say whom the first N answers come from")
-    parser.add_argument("--out", type=Path, help="write all answers to this CSV file")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all answers to this CSV file")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,14 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
         found = predict(peer, arguments.file, process, arguments.explain)
     for note in found.reading:
         say(arguments, f"{arguments.file.name}: {note}")
-    rows = _rows(found, peer.name)
+    rows = _rows(found)
+    told = {"site": peer.name, "classes": list(found.classes), "rows": rows}
     if arguments.out is not None:
         _write(arguments.out, found)
-    shown = rows[: arguments.explain] if arguments.explain else rows
-    return show(arguments, {"classes": list(found.classes), "rows": rows}, lambda console: _print(console, shown))
+        say(arguments, f"{len(rows)} answers: {arguments.out}")
+    shown = rows[: arguments.explain] if arguments.explain or arguments.out is not None else rows
+    return show(arguments, told, lambda console: _print(console, shown, peer.name))
 
 
-def _rows(found: Any, name: str) -> list[dict[str, Any]]:
+def _rows(found: Any) -> list[dict[str, Any]]:
     rows = []
     for place, said in enumerate(found.probabilities):
         row: dict[str, Any] = {
@@ -58,25 +58,29 @@ def _rows(found: Any, name: str) -> list[dict[str, Any]]:
             "probabilities": [float(value) for value in said],
         }
         if place < len(found.trust):
-            trust = {"own" if site == name else site: weight for site, weight in found.trust[place].items()}
-            row |= {"trust": trust, "note": found.notes[place]}
+            row |= {"trust": found.trust[place], "note": found.notes[place]}
         rows.append(row)
     return rows
 
 
 def _write(path: Path, found: Any) -> None:
+    import pandas as pd
+
     from peerwise.parcels import write_atomic
 
     answers = [found.classes[code] for code in found.probabilities.argmax(axis=1)]
     table = pd.DataFrame(found.probabilities, columns=[f"p_{name}" for name in found.classes])
     table.insert(0, "answer", answers)
+    table.index += 1  # as the printed rows are counted
     write_atomic(path, table.to_csv(index_label="row").encode())
 
 
-def _print(console: Console, rows: list[dict[str, Any]]) -> None:
+def _print(console: Console, rows: list[dict[str, Any]], own: str) -> None:
+    if not rows:
+        return
     widest = max([len("answer"), *(len(row["answer"]) for row in rows)])
-    explained = bool(rows) and "trust" in rows[0]
-    trust = [_trust(row.get("trust", {})) for row in rows]
+    explained = "trust" in rows[0]
+    trust = [_trust(row.get("trust", {}), own) for row in rows]
     wide = max([len("trust"), *map(len, trust)])
     line(console, f"{'row':<5} {'answer':<{widest}} {'p':>5}" + (f"   {'trust':<{wide}}   note" if explained else ""))
     for row, text in zip(rows, trust, strict=True):
@@ -86,6 +90,7 @@ def _print(console: Console, rows: list[dict[str, Any]]) -> None:
         line(console, (first + (f"   {text:<{wide}}   {row['note']}" if explained else "")).rstrip())
 
 
-def _trust(trust: dict[str, float]) -> str:
+def _trust(trust: dict[str, float], own: str) -> str:
     heaviest = sorted(trust.items(), key=lambda item: -item[1])[:SHOWN]
-    return "  ".join(f"{site} {weight:.2f}" for site, weight in heaviest if weight >= 0.005)
+    named = [("own" if site == own else site, weight) for site, weight in heaviest if weight >= 0.005]
+    return "  ".join(f"{site} {weight:.2f}" for site, weight in named)

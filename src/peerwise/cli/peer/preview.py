@@ -15,7 +15,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "preview",
         run,
-        help="exactly what publishing would send",
         about="Everything that 'peerwise publish' would send, to the byte: each file, the card, what the models hold "
         "of the rows and how well an attacker could tell who is in them. Nothing leaves.",
         example="peerwise preview --folder north",
@@ -27,9 +26,10 @@ def add_to(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import PeerFolder, outbox, preview
 
-    say(arguments, "checking what the models hold of the rows")
     peer = PeerFolder(arguments.folder)
-    found = preview(peer, outbox(peer), allow=arguments.allow)
+    shelf = outbox(peer)
+    say(arguments, "checking what the models hold of the rows")
+    found = preview(peer, shelf, allow=arguments.allow)
     return show(arguments, found, lambda console: _print(console, found))
 
 
@@ -41,7 +41,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         line(console, f"  {item['name']:<24} {item['kind']:<9} {size(item['bytes']):>9}  sha256 {item['sha256'][:16]}")
     line(console)
     for model, finding in found["findings"].items():
-        line(console, f"{model}: {_told(finding)}")
+        line(console, f"{model:<12} {_told(finding)}")
     line(console)
     line(console, "card:")
     for text in card_lines(found["card"]):
@@ -54,7 +54,4 @@ def _told(finding: dict[str, Any]) -> str:
     attack = finding["attack"]
     if attack is None:
         return "holds no training row; too few rows for a membership attack"
-    return (
-        f"holds no training row; an attacker tells members from others with AUC {attack['auc']:.2f} "
-        f"({attack['kind']}; 0.50 is guessing)"
-    )
+    return f"holds no training row; who was in them is guessed with AUC {attack['auc']:.2f} (0.50: by chance)"

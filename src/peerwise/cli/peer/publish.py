@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, day, edition, line, say, show, size
+from peerwise.cli.peer.common import add_folder, add_verb, day, line, say, show, size
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -15,7 +16,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "publish",
         run,
-        help="show this site's models to the members",
         about="Check what the trained models hold of the rows, sign them and lay them out for the members. 'peerwise "
         "preview' shows what that will be.",
         example="peerwise publish --folder north",
@@ -28,8 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import PeerFolder, outbox, publish
 
     peer = PeerFolder(arguments.folder)
+    shelf = outbox(peer)
     say(arguments, "checking what the models hold of the rows")
-    found = publish(peer, outbox(peer), allow=arguments.allow)
+    found = publish(peer, shelf, allow=arguments.allow)
     return show(arguments, found, lambda console: _print(console, found, peer.settings.meeting.is_live))
 
 
@@ -46,4 +47,4 @@ def _print(console: Console, found: dict[str, Any], live: bool) -> None:
     for name, why in found["held"].items():
         line(console, f"allowed to leave all the same: {name}: {why}")
     if live:
-        line(console, "peers can fetch it while 'peerwise live' is running")
+        line(console, "members can fetch it while 'peerwise live' is running")

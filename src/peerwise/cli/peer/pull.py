@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, edition, line, say, show, worker
+from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, worker
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -15,7 +16,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "pull",
         run,
-        help="fetch what the members have published",
         about="Fetch the list of members and their models, verify signatures and versions, pass every file through the "
         "gate, try it on own rows in a process of its own, and keep it for a decision. Withdrawn models go.",
         example="peerwise pull --folder north",
@@ -27,6 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import PeerFolder, opened_shelf, pull
 
     peer = PeerFolder(arguments.folder)
+    _ = peer.settings  # a folder that is none is told as such before anybody is asked
     say(arguments, "asking the members")
     with opened_shelf(peer) as shelf, worker() as process:
         found = pull(peer, shelf, process)
@@ -36,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(console: Console, found: dict[str, Any]) -> None:
     note = found["members"]["note"]
     line(console, f"list of members: version {found['members']['version']}{f' ({note})' if note else ''}")
+    if not found["peers"]:
+        line(console, "there are no other members yet")
     for name, outcome in found["peers"].items():
         line(console, f"{name:<20} {_told(outcome)}")
         for model, why in outcome.get("left_out", {}).items():

@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, edition, line, share, show, size, worker
+from peerwise.cli.peer.common import add_folder, add_verb, line, share, show, size, worker
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -15,7 +16,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "review",
         run,
-        help="peers' models on this site's own validation rows",
         about="For each model that has arrived: its accuracy here, what it adds where this site's own models fail, the "
         "classes it never answers with, its size, its card, and what was decided. Then accept or refuse it.",
         example="peerwise review south --folder north",
@@ -40,16 +40,19 @@ def _print(console: Console, found: dict[str, Any], *, cards: bool) -> None:
     if not found["arrivals"]:
         line(console, "nothing has arrived: run 'peerwise pull'")
         return
-    line(console, f"{'model':<26} {'accuracy':>9} {'adds':>9} {'size':>9}  note")
+    line(console, f"{'model':<26} {'accuracy':>9} {'adds':>9} {'size':>9}  (adds: right where own models fail)")
     for arrival in found["arrivals"]:
         for name, model in arrival["models"].items():
-            line(console, f"{name + '@' + arrival['site']:<26} {_figures(model, found['own_wrong'])}")
-        state = f"{arrival['decided']} by {arrival['by']}: {arrival['why']}" if arrival["by"] else "waiting"
+            line(console, f"{name + '@' + arrival['site']:<26} {_figures(model, found['own_wrong'])}".rstrip())
+        state = f"{arrival['decided']} by {arrival['by']}: {arrival['why']}" if arrival["by"] else "not decided"
         line(console, f"  version {edition(arrival['version'])}, {state}")
         for name, why in arrival["left_out"].items():
             line(console, f"  without {name}: {why}")
         for text in card_lines(arrival["card"]) if cards else ():
             line(console, f"  {text}")
+    waiting = [arrival["site"] for arrival in found["arrivals"] if not arrival["by"]]
+    if waiting:
+        line(console, f"next: peerwise accept {waiting[0]} --why TEXT, or peerwise refuse {waiting[0]} --why TEXT")
 
 
 def _figures(model: dict[str, Any], own_wrong: int) -> str:

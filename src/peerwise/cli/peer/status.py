@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, day, edition, line, show
+from peerwise.cli.peer.common import add_folder, add_verb, day, line, show
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -15,7 +16,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "status",
         run,
-        help="where this site stands, and what is due",
         about="What is published, what is here of peers, what was decided and fitted, and what a person should do "
         "next. Nothing is written and nobody is asked.",
         example="peerwise status --folder north",

@@ -15,7 +15,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "train",
         run,
-        help="train this site's own models",
         about="Check this site's rows against the task and train its models. What was trained before on the same rows "
         "is not trained again.",
         example="peerwise train --folder north",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from peerwise.cli.peer.common import add_folder, add_verb, add_why, edition, line, show
+from peerwise.cli.peer.common import add_folder, add_verb, add_why, line, show
+from peerwise.parcels.signed.editions import edition
 
 
 def add_to(verbs: Any) -> None:
@@ -13,7 +14,6 @@ def add_to(verbs: Any) -> None:
         verbs,
         "withdraw",
         run,
-        help="take back what this site has published",
         about="Peers remove this site's models at their next pull, and answer without them from then on. What they "
         "have learned from your models' answers meanwhile cannot be called back.",
         example='peerwise withdraw --why "trained on rows of a patient who objected"',
