@@ -57,7 +57,7 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
                 findings[name] = {"held": str(error), "attack": None}
     left = {name: data for name, data in models.items() if allow or name not in held}
     parcel = Parcel(**{**said, "models": left}) if models else said
-    return Outgoing(parcel, _card(peer, method, site, findings, allow if held else ""), findings, held)
+    return Outgoing(parcel, _card(peer, method, site, findings, allow), findings, held)
 
 
 def _checked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int) -> dict[str, Any]:
@@ -92,15 +92,18 @@ def _card(peer: PeerFolder, method: Method, site: Site, findings: dict[str, Any]
     privacy = None if spent is None else Privacy(spent["epsilon"], spent.get("delta") or 0.0, *_unit(spent))
     present = sorted(set(site.train.y.tolist()))
     training = {"classes_trained_on": ", ".join(site.classes[code] for code in present)[:200]}
-    if allowed:
-        training["allowed_because"] = allowed[:200]
+    permission = {"allowed_because": allowed[:200]} if allowed else {}
     return model_card(
         {"name": peer.task.name, "digest": peer.task.digest, "kind": peer.task.kind},
         classes=site.classes,
         features=[feature.name for feature in site.features],
         rows=rows_bucket(len(site.train)),
         models={
-            name: about({"recipe": name, **training}, privacy=privacy, attack=found["attack"])
+            name: about(
+                {"recipe": name, **training, **(permission if "held" in found else {})},
+                privacy=privacy,
+                attack=found["attack"],
+            )
             for name, found in findings.items()
         },
         licence=peer.settings.licence,
@@ -149,6 +152,15 @@ def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
         return {**shown, "again": True, "bytes": manifest.nbytes, "held": going.held}
 
 
+def _is_there(exchange: SignedExchange) -> bool:
+    """Whether this site has something on the shelf, be it expired or under a former key."""
+    try:
+        found = exchange.fetch(exchange.name, TOPIC)
+    except ParcelError:
+        return True
+    return found is not None and found[0].withdrawn is None
+
+
 def _is_shown(exchange: SignedExchange, version: int) -> bool:
     """Whether all of it can still be read by the members: a place can be emptied, and a key replaced."""
     try:
@@ -163,9 +175,10 @@ def withdraw(peer: PeerFolder, shelf: Shelf, why: str) -> dict[str, Any]:
     if not why.strip():
         raise ConfigError("the reason is empty: expected --why TEXT, which the peers and the ledger keep.")
     with peer.held():
-        if not shelf.manifest(peer.name, TOPIC):
+        exchange = peer.exchange(shelf)
+        if not _is_there(exchange):
             raise ConfigError(f"{peer.name} has published nothing: there is nothing to withdraw.")
-        manifest = peer.exchange(shelf).withdraw(TOPIC, why)
+        manifest = exchange.withdraw(TOPIC, why)
         peer.ledger.add("withdrew", version=manifest.version, why=why)
         peer.write_json(PUBLISHED, {})
         return {"version": manifest.version, "why": why}

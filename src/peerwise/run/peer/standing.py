@@ -70,7 +70,7 @@ def _shown(peer: PeerFolder) -> str | None:
     if published["key"] != peer.identity.public:
         return "what is published is signed by a former key, and nobody takes it: run 'peerwise publish'."
     left = published["expires"] - peer.now()
-    if left < SOON:
+    if left < min(SOON, peer.settings.lifetime // 2):
         return f"what is published may be used for {max(left, 0) // 86_400} more days: run 'peerwise publish'."
     return None
 
