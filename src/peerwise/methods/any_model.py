@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
 from peerwise.methods.by_rounds import ByRounds
+from peerwise.methods.net_recipe import is_net
 from peerwise.methods.refitting import file_probabilities, refitted
-from peerwise.models import find_recipe
 
 
 class AnyModel(ByRounds):
@@ -16,13 +16,12 @@ class AnyModel(ByRounds):
     and is kept as an ONNX file in ``site.state["model"]``."""
 
     def recipe(self, site: Site) -> str:
-        nets = [name for name in site.recipes if find_recipe(name).by_epochs]
-        if not nets and site.recipes:
+        if site.recipes and not any(map(is_net, site.recipes)):
             return site.recipes[0]
         return super().recipe(site)
 
     def is_net(self, site: Site) -> bool:
-        return find_recipe(self.recipe(site)).by_epochs
+        return is_net(self.recipe(site))
 
     def start(self, site: Site, rng: np.random.Generator) -> None:
         if self.is_net(site):

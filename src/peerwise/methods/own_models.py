@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Rows, Site, digest
 from peerwise.errors import STOPS_A_RUN, BadOutputs, ModelError, reason
 from peerwise.methods.pool_models import Array, pool_logits
-from peerwise.models import ZOO, Fitted, OnnxModel, Recipe, find_recipe, out_of_fold
+from peerwise.models import ZOO, Fitted, OnnxModel, Recipe, out_of_fold, own_recipe
 from peerwise.models.export import TOLERANCE
+from peerwise.models.own_recipe import check_names
 from peerwise.space import softmax
 
 LEFT_OUT = "left_out"  # own models that could not be trained, and why, within a site's state
@@ -40,7 +41,9 @@ def own_models(site: Site, *, folds: int = 5, held_out: bool = True, epochs: int
         raise ModelError(f"site {site.name!r} has no models to train: name some, e.g. models=['logistic'].")
     trees: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
-    recipes = {name: _recipe(name, site) for name in sorted(set(site.recipes))}
+    check_names(site.recipes)
+    found = [_recipe(name, site) for name in set(site.recipes)]
+    recipes = {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
     for name, recipe in recipes.items():
         try:
             trees[name] = _trained(site, recipe, folds, held_out, epochs)
@@ -75,6 +78,7 @@ def _trained(site: Site, recipe: Recipe, folds: int, held_out: bool, epochs: int
         "features": [[feature.name, *feature.categories] for feature in site.features],
         "seed": seed,
         "epochs": epochs,
+        **({"content": recipe.content} if recipe.content else {}),
     }
     folded: dict[str, Any] = {"held_out": None, "epochs": epochs, "seconds": 0.0}
     if recipe.by_epochs and len(site.val):
@@ -131,7 +135,7 @@ def _common(site: Site) -> dict[str, Any]:
 
 
 def _recipe(name: str, site: Site) -> Recipe:
-    recipe = find_recipe(name)
+    recipe = own_recipe(name)
     if recipe.kind != site.kind:
         fitting = sorted(other for other, known in ZOO.items() if known.kind == site.kind)
         raise ModelError(

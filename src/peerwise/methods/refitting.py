@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Site, concatenate
-from peerwise.models import Fitted, OnnxModel, find_recipe
+from peerwise.models import Fitted, OnnxModel, own_recipe
 from peerwise.models.outputs import softmax
 
 Extra = tuple[Inputs, NDArray[np.int64], float]
@@ -17,13 +17,13 @@ Extra = tuple[Inputs, NDArray[np.int64], float]
 def refitted(site: Site, recipe: str, extra: Extra | None, seed: int) -> bytes:
     """The recipe fitted to the site's train rows, each counting 1, and to ``extra`` rows with labels, each counting
     what is given with them; as an ONNX file."""
-    rows, weights = site.train, None
+    rows, weights = site.train, {}
     if extra is not None:
         X, y, weight = extra
         rows = Rows(concatenate([rows.X, X]), np.concatenate([rows.y, y]))
-        weights = np.concatenate([np.ones(len(site.train)), np.full(len(y), weight)])
-    fit: Any = find_recipe(recipe).fit  # only models that learn all at once take weights
-    fitted: Fitted = fit(rows, None, classes=len(site.classes), features=site.features, seed=seed, weights=weights)
+        weights = {"weights": np.concatenate([np.ones(len(site.train)), np.full(len(y), weight)])}
+    fit: Any = own_recipe(recipe).fit  # only models that learn all at once take weights
+    fitted: Fitted = fit(rows, None, classes=len(site.classes), features=site.features, seed=seed, **weights)
     return fitted.to_onnx()
 
 

@@ -10,6 +10,7 @@ from peerwise.models.export import export
 from peerwise.models.folds import OutOfFold, out_of_fold
 from peerwise.models.member import Member
 from peerwise.models.onnx_model import OnnxModel
+from peerwise.models.own_recipe import own_recipe
 from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.threads import one_thread
 from peerwise.models.wrap import wrap
@@ -32,6 +33,7 @@ __all__ = [
     "load_weights",
     "one_thread",
     "out_of_fold",
+    "own_recipe",
     "save_weights",
     "train",
     "wrap",

@@ -55,6 +55,7 @@ class Recipe:
 
     ``fit(train, val, classes=C, features=..., seed=...)``: ``val`` stops a training by epochs and is not used
     otherwise; without it ``max_epochs`` epochs are run. ``by_epochs`` says which of the two a recipe is.
+    ``content`` changes with what is trained, where a name alone does not say it.
     """
 
     name: str
@@ -62,3 +63,4 @@ class Recipe:
     description: str
     fit: Fit
     by_epochs: bool = False
+    content: str = ""

@@ -19,6 +19,7 @@ def sklearn_graph(model: Any, inputs: list[tuple[str, Any]]) -> ModelProto:
     """A fitted sklearn, xgboost or lightgbm classifier or a pipeline of them, with an output "probabilities"."""
     from skl2onnx import convert_sklearn
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     try:
@@ -33,6 +34,7 @@ def sklearn_graph(model: Any, inputs: list[tuple[str, Any]]) -> ModelProto:
                 target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
                 custom_conversion_functions={
                     HistGradientBoostingClassifier: _convert_hist_boosting,
+                    SimpleImputer: _convert_imputer,
                     StandardScaler: _convert_scaler,
                     MinMaxScaler: _convert_scaler,
                 },
@@ -99,6 +101,34 @@ def _scaler_steps(scaler: Any) -> list[tuple[str, Any]]:
         return [("Mul", scaler.scale_), ("Add", scaler.min_), *limits]
     centre = scaler.mean_ if scaler.with_mean else np.zeros(scaler.n_features_in_)
     return [("Sub", centre), ("Div", scaler.scale_)] if scaler.with_std else [("Sub", centre)]
+
+
+def _convert_imputer(scope: Any, operator: Any, container: Any) -> None:
+    """Without the columns that had no value in training, which sklearn leaves out and the usual converter keeps."""
+    from onnx import TensorProto
+    from skl2onnx.common.data_types import FloatTensorType
+    from skl2onnx.operator_converters.common import concatenate_variables
+    from skl2onnx.operator_converters.imputer_op import convert_sklearn_imputer
+
+    imputer, (output,) = operator.raw_operator, operator.outputs
+    floats = isinstance(operator.inputs[0].type, FloatTensorType)
+    kept = np.flatnonzero(~np.isnan(imputer.statistics_.astype(float))) if floats else ()
+    if not floats or imputer.keep_empty_features or len(kept) == len(imputer.statistics_):
+        convert_sklearn_imputer(scope, operator, container)
+        return
+    columns, picked = (scope.get_unique_variable_name(name) for name in ("columns", "picked"))
+    container.add_initializer(columns, TensorProto.INT64, [len(kept)], kept.tolist())
+    given = concatenate_variables(scope, operator.inputs, container)
+    container.add_node("Gather", [given, columns], [picked], name=picked, axis=1, op_version=13)
+    container.add_node(
+        "Imputer",
+        [picked],
+        [output.full_name],
+        name=output.full_name,
+        op_domain="ai.onnx.ml",
+        imputed_value_floats=imputer.statistics_[kept].astype(np.float32),
+        replaced_value_float=float(imputer.missing_values),
+    )
 
 
 def _convert_hist_boosting(scope: Any, operator: Any, container: Any) -> None:

@@ -17,7 +17,8 @@ from peerwise.data.split import FRACTIONS, check_fractions
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_settings, check_value, hints_of, method_names, method_parameters
 from peerwise.methods.registry import base_name, check_budget, check_method, default_budget, has_budget, is_by_rounds
-from peerwise.models import ZOO, find_recipe
+from peerwise.models import ZOO, own_recipe
+from peerwise.models.own_recipe import check_names
 
 DEFAULT_MODELS = {
     "table": ("logistic", "forest", "boosting"),
@@ -86,6 +87,8 @@ class Experiment:
     def pool_key(self) -> str:
         """Stands for everything that decides the sites and their models: a run folder serves one such key."""
         parts = {k: v for k, v in asdict(self).items() if k not in OF_THE_METHODS}
+        own = {name: own_recipe(name).content for name in self.models if name not in ZOO}
+        parts |= {"own": own} if own else {}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
@@ -122,10 +125,10 @@ class Experiment:
         kind = dataset.kind
         models = self.models or DEFAULT_MODELS[kind]
         for name in models:
-            if find_recipe(name).kind != kind:
+            if (taken := own_recipe(name).kind) != kind:
                 fitting = sorted(other for other, recipe in ZOO.items() if recipe.kind == kind)
                 raise ConfigError(
-                    f"models: {name!r} takes {ZOO[name].kind} rows, data set {dataset.name!r} has {kind} rows. "
+                    f"models: {name!r} takes {taken} rows, data set {dataset.name!r} has {kind} rows. "
                     f"Choices: {', '.join(fitting)}."
                 )
         partition = self.partition or default_partition(dataset)
@@ -199,9 +202,18 @@ def _check(experiment: Experiment) -> None:
     _check_dataset(experiment.dataset)
     check_fractions(tuple(experiment.fractions))
     _check_partition(experiment)
-    _check_known(experiment.models, ZOO, "models", "model")
+    _check_models(experiment.models)
     _check_shares(experiment)
     _check_methods(experiment)
+
+
+def _check_models(names: tuple[str, ...]) -> None:
+    """Without importing any: an experiment is also read by those who only look at its results."""
+    try:
+        check_names(names)
+    except ConfigError as error:
+        raise ConfigError(f"models: {error}") from error
+    _check_known(names, names, "models", "model")
 
 
 def _check_type(value: Any, hint: Any, key: str) -> None:

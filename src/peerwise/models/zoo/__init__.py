@@ -38,7 +38,7 @@ SEQUENCES = {
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of this name, or an error with the choices."""
+    """The recipe of this name, or an error with the choices. Nothing but the zoo: the name may be a stranger's."""
     if name not in ZOO:
         raise ConfigError(choices(name, ZOO, "model"))
     return ZOO[name]
