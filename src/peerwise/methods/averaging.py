@@ -17,6 +17,9 @@ from peerwise.parcels import Parcel
 
 Weights = dict[str, NDArray[Any]]
 Weigh = Callable[[Parcel], float]
+LARGEST = 1e6  # no weight, embedding or logit of a net that still learns is beyond; a few steps further nets overflow
+HEAVIEST = 1e12
+LONGEST = 300  # letters of what a site's parcel made us say
 
 
 def by_rows(parcel: Parcel) -> float:
@@ -45,17 +48,18 @@ class _Sum:
 
 def mean(inbox: Inbox, item: str = "weights", weigh: Weigh = by_rows) -> tuple[Weights, dict[str, str]]:
     """sum_i w_i a_i / sum_i w_i of the named arrays ``parcel[item]``, in float32; and the senders left out, with the
-    reason: arrays that are not finite, or that have other names or shapes than those of most senders."""
+    reason: arrays that are not finite or hold numbers beyond `LARGEST`, or that have other names or shapes than those
+    of most senders."""
     sums: dict[tuple[Any, ...], _Sum] = {}
     left_out: dict[str, str] = {}
     for sender in sorted(inbox):
         try:
             parcel = inbox[sender]
             arrays, weight = _arrays(parcel, item), weigh(parcel)
-            if not (np.isfinite(weight) and weight > 0):
-                raise ParcelError(f"weight {weight}: expected a finite number above 0.")
+            if not 0 < weight <= HEAVIEST:
+                raise ParcelError(f"weight {weight}: expected a number above 0, at most {HEAVIEST:g}.")
         except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"{item}: {error}"
+            left_out[full_name("*", sender)] = f"{item}: {error}"[:LONGEST]
             continue
         shapes = tuple((name, arrays[name].shape) for name in sorted(arrays))
         sums.setdefault(shapes, _Sum()).add(sender, arrays, weight)
@@ -95,6 +99,15 @@ def _arrays(parcel: Parcel, item: str) -> Weights:
     if not isinstance(arrays, dict) or not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ParcelError(f"a {type(arrays).__name__}: expected arrays by name.")
     for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ParcelError(f"{name!r} holds non-finite values.")
+        check_numbers(array, repr(name[:80]))
     return arrays
+
+
+def check_numbers(array: NDArray[Any], what: str) -> None:
+    """Refuse what would carry every net that learns from it to infinity."""
+    if array.dtype.kind not in "fiub":
+        raise ParcelError(f"{what} is of {array.dtype}: expected numbers.")
+    if not np.isfinite(array).all():
+        raise ParcelError(f"{what} holds non-finite values.")
+    if array.size and not (-LARGEST <= array.min() and array.max() <= LARGEST):
+        raise ParcelError(f"{what} holds numbers from {array.min()} to {array.max()}: expected {LARGEST:g} at most.")

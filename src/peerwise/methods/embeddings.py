@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from peerwise.errors import ConfigError, ParcelError
-from peerwise.methods.averaging import Weights
+from peerwise.methods.averaging import LONGEST, Weights, check_numbers
 from peerwise.methods.base import Inbox
 from peerwise.methods.pool_models import full_name
 from peerwise.models.nets import Net, in_parts, net_parameters
@@ -19,6 +19,7 @@ from peerwise.models.training import Batch
 from peerwise.parcels import Parcel
 
 Labels = NDArray[np.int64]
+MOST_CLASSES = 1_000_000
 
 
 def checked_width(embedding: int) -> int:
@@ -70,7 +71,7 @@ def sent_means(inbox: Inbox, width: int | None = None, classes: int | None = Non
         try:
             sent[sender] = _checked(inbox[sender], classes)
         except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"class means: {error}"
+            left_out[full_name("*", sender)] = f"class means: {error}"[:LONGEST]
     widths = [means.shape[1] for means, _ in sent.values()]
     expected = width or max(widths, key=widths.count, default=None)
     for sender in [sender for sender in sent if sent[sender][0].shape[1] != expected]:
@@ -100,9 +101,8 @@ def _checked(parcel: Parcel, classes: int | None) -> tuple[NDArray[Any], Labels]
     means, labels = np.asarray(parcel["means"]), np.asarray(parcel["labels"])
     if means.ndim != 2 or labels.shape != means.shape[:1] or not len(labels) or labels.dtype.kind not in "iu":
         raise ParcelError(f"means {means.shape} and labels {labels.shape}: expected one class code for each mean.")
-    if not np.isfinite(means).all():
-        raise ParcelError("means hold non-finite values.")
-    if labels.min() < 0 or len(set(labels.tolist())) < len(labels):
+    check_numbers(means, "an array of means")
+    if labels.min() < 0 or labels.max() > MOST_CLASSES or len(set(labels.tolist())) < len(labels):
         raise ParcelError(f"labels {labels.tolist()[:5]}: expected different class codes from 0.")
     if classes is not None and labels.max() >= classes:
         raise ParcelError(f"label {labels.max()}: expected class codes below {classes}.")

@@ -14,6 +14,7 @@ from peerwise.methods.base import Inbox
 from peerwise.parcels import Parcel
 
 Matrix = NDArray[np.floating[Any]]
+MOST_NUMBERS = 2**26  # of all matrices of one net: two thin factors may stand for more than any memory holds
 
 
 def kept_rank(singular: Matrix, energy: float) -> int:
@@ -50,8 +51,15 @@ def compressed(weights: Weights, energy: float) -> dict[str, Any]:
 
 
 def rebuilt(packed: Mapping[str, Any]) -> Weights:
-    """The vectors and matrices that `compressed` made smaller."""
-    return {name: _product(name, item) if isinstance(item, dict) else item for name, item in packed.items()}
+    """The vectors and matrices that `compressed` made smaller; refused before there is memory for too many numbers."""
+    products = {name: item for name, item in packed.items() if isinstance(item, dict)}
+    numbers = sum(_size(name, factors) for name, factors in products.items())
+    if numbers > MOST_NUMBERS:
+        raise ParcelError(f"factors of matrices of {numbers:,} numbers: expected at most {MOST_NUMBERS:,}.")
+    return {
+        name: np.asarray(item["left"] @ item["right"], dtype=np.float32) if name in products else item
+        for name, item in packed.items()
+    }
 
 
 def in_shape_of(weights: Weights, matrices: Weights) -> Weights:
@@ -78,8 +86,8 @@ class Rebuilt(Mapping[str, Parcel]):
         return len(self._inbox)
 
 
-def _product(name: str, factors: dict[str, Any]) -> NDArray[np.float32]:
+def _size(name: str, factors: dict[str, Any]) -> int:
     left, right = factors["left"], factors["right"]
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
-        raise ParcelError(f"{name!r} in factors {left.shape} and {right.shape}: expected (m, rank) and (rank, n).")
-    return np.asarray(left @ right, dtype=np.float32)
+        raise ParcelError(f"{name[:80]!r} in factors {left.shape} and {right.shape}: expected (m, rank) and (rank, n).")
+    return int(left.shape[0]) * int(right.shape[1])

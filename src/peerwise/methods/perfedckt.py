@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError, ParcelError
-from peerwise.methods.averaging import told
+from peerwise.methods.averaging import check_numbers, told
 from peerwise.methods.base import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.co_training import CoTraining, check_topic, heard, public
@@ -101,6 +101,7 @@ def cluster_means(logits: Logits, clusters: int, seed: int) -> Logits:
 def _logits(parcel: Parcel) -> Logits:
     logits = parcel["logits"]
     expected = (int(parcel["rows"]), int(parcel["classes"]))
-    if not isinstance(logits, np.ndarray) or logits.shape != expected or not np.isfinite(logits).all():
+    if not isinstance(logits, np.ndarray) or logits.shape != expected:
         raise ParcelError(f"logits of shape {getattr(logits, 'shape', None)}: expected finite numbers {expected}.")
+    check_numbers(logits, "an array of logits")
     return logits.astype(np.float32)
