@@ -88,10 +88,16 @@ class Sites(Mapping[str, PeerFolder]):
 
     def send(self, name: str, models: Mapping[str, bytes], classes: list[str] | None = None, **card: Any) -> int:
         """As a member whose software is another: any models under its signature, with the card of its true ones."""
-        known = self.exchange(name).fetch(name, "models")
-        assert known is not None
         parcel = Parcel(models=dict(models), classes=list(CLASSES) if classes is None else classes)
-        return self.exchange(name).say("models", parcel, {**(known[0].card or {}), **card}).version
+        return self.exchange(name).say("models", parcel, {**self.card(name), **card}).version
+
+    def card(self, name: str) -> dict[str, Any]:
+        """The card of what a site shows."""
+        shown = self.exchange(name).fetch(name, "models")
+        return dict((shown and shown[0].card) or {})
+
+    def seen_version(self, of: str, at: str = "north") -> int:
+        return self[at].seen.highest(of, "models")
 
     def told(self, name: str, what: str) -> list[dict[str, Any]]:
         """The lines of a site's ledger on one matter."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +14,7 @@ from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker, contract
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import check_card
-from peerwise.parcels.gate import Gate
+from peerwise.parcels.gate import Gate, ModelFacts
 from peerwise.parcels.signed import Manifest, unseal
 from peerwise.run.peer.arrivals import arrivals, decisions, forget, forget_older, in_use, keep_arrival
 from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
@@ -22,6 +23,8 @@ from peerwise.run.peer.membership import show_list
 
 TOPIC = "models"
 TRIED = 256  # own rows on which a peer's model must keep its contract before anybody looks at it
+
+SECONDS = re.compile(r"[0-9]+ seconds")  # since something: all that changes in what is the same reason
 
 Outcome = dict[str, Any]
 
@@ -53,7 +56,7 @@ def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
     try:
         data = peer.roster_path.read_bytes() if peer.is_founder else shelf.manifest(peer.federation.founder, "roster")
     except ExchangeError as error:
-        return {"version": known.version, "expires": known.expires, "note": reason(error)}
+        return {"version": known.version, "expires": known.expires, "note": str(error)}
     if data is None:
         return {"version": known.version, "expires": known.expires, "note": "the founder shows none"}
     try:
@@ -94,7 +97,7 @@ def _take_in(
     check_card(manifest.card)
     passed, facts, left_out = admitted(parcel, manifest.site, site, peer.task.inputs, gate, worker)
     for model, why in left_out.items():
-        note_once(peer, manifest.site, model, why)
+        note_once(peer, manifest.site, model, why, version=manifest.version)
     if left_out and not passed:
         raise ParcelError(f"none of its models passed: {next(iter(left_out.values()))}")
     keep_arrival(peer, manifest, Parcel(**{**parcel, "models": passed}) if passed else parcel, facts, left_out)
@@ -123,11 +126,27 @@ def admitted(
     for name, data in sorted(models.items()):
         try:
             found = gate.check(data, inputs=inputs, classes=len(site.classes))
-            contract(worker.open(data, f"{name}@{sender}"), rows, len(site.classes))
+            _check_names(found, site, sender)
+            open_set = found.outputs > len(site.classes)
+            contract(worker.open(data, f"{name}@{sender}"), rows, len(site.classes), unknown=open_set)
             passed[name], facts[name] = data, asdict(found)
         except PeerwiseError as error:
             left_out[name] = reason(error)
     return passed, facts, left_out
+
+
+def _check_names(found: ModelFacts, site: Site, sender: str) -> None:
+    """A file that names its classes or features must have the task's, in the task's order; classes may be numbered."""
+    classes, numbered = list(site.classes), [str(code) for code in range(len(site.classes))]
+    if found.classes is not None and [str(name) for name in found.classes][: len(classes)] not in (classes, numbered):
+        raise ClassMismatch(
+            f"the file of {sender!r} answers over {str(found.classes)[:200]}: expected {classes}, in this order."
+        )
+    features = [feature.name for feature in site.features]
+    if found.features is not None and list(found.features) != features:
+        raise ParcelError(
+            f"the file of {sender!r} takes {str(found.features)[:200]}: expected {str(features)[:200]}, in this order."
+        )
 
 
 def _follow(peer: PeerFolder, manifest: Manifest) -> None:
@@ -166,9 +185,10 @@ def _honour(peer: PeerFolder, worker: Worker) -> dict[str, Any] | None:
     return {"without": gone, **fit(peer, worker, held_already=True)}
 
 
-def note_once(peer: PeerFolder, site: str, about: str, why: str) -> None:
+def note_once(peer: PeerFolder, site: str, about: str, why: str, **facts: Any) -> None:
     """Every exclusion is in the ledger with its reason; the same one is not written at every pull."""
     told = [line for line in peer.ledger.lines() if line["what"] == "left out"]
     told = [line for line in told if (line["site"], line["about"]) == (site, about)]
-    if not told or told[-1]["why"] != why:
-        peer.ledger.add("left out", site=site, about=about, why=why)
+    same = bool(told) and SECONDS.sub("", told[-1]["why"]) == SECONDS.sub("", why)
+    if not same or any(told[-1].get(name) != value for name, value in facts.items()):
+        peer.ledger.add("left out", site=site, about=about, why=why, **facts)
