@@ -19,7 +19,7 @@ Weights = dict[str, NDArray[Any]]
 Weigh = Callable[[Parcel], float]
 LARGEST = 1e6  # no weight, embedding or logit of a net that still learns is beyond; a few steps further nets overflow
 HEAVIEST = 1e12
-LONGEST = 300  # letters of what a site's parcel made us say
+MOST_SAID = 300  # letters of what a site's parcel made us say
 
 
 def by_rows(parcel: Parcel) -> float:
@@ -59,7 +59,7 @@ def mean(inbox: Inbox, item: str = "weights", weigh: Weigh = by_rows) -> tuple[W
             if not 0 < weight <= HEAVIEST:
                 raise ParcelError(f"weight {weight}: expected a number above 0, at most {HEAVIEST:g}.")
         except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"{item}: {error}"[:LONGEST]
+            left_out[full_name("*", sender)] = f"{item}: {error}"[:MOST_SAID]
             continue
         shapes = tuple((name, arrays[name].shape) for name in sorted(arrays))
         sums.setdefault(shapes, _Sum()).add(sender, arrays, weight)
@@ -109,5 +109,5 @@ def check_numbers(array: NDArray[Any], what: str) -> None:
         raise ParcelError(f"{what} is of {array.dtype}: expected numbers.")
     if not np.isfinite(array).all():
         raise ParcelError(f"{what} holds non-finite values.")
-    if array.size and not (-LARGEST <= array.min() and array.max() <= LARGEST):
+    if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
         raise ParcelError(f"{what} holds numbers from {array.min()} to {array.max()}: expected {LARGEST:g} at most.")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import ConfigError, DataError, ParcelError
 from peerwise.methods.any_model import AnyModel
-from peerwise.methods.averaging import LONGEST, note_left_out
+from peerwise.methods.averaging import MOST_SAID, note_left_out
 from peerwise.methods.base import Inbox
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.pool_models import full_name
@@ -136,7 +136,7 @@ def heard(inbox: Inbox, read: Callable[[Parcel], Any]) -> tuple[dict[str, Any], 
             topic = (str(parcel["public"]), int(parcel["rows"]), int(parcel["classes"]))
             topics.setdefault(topic, {})[sender] = read(parcel)
         except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"{error}"[:LONGEST]
+            left_out[full_name("*", sender)] = f"{error}"[:MOST_SAID]
     if not topics:
         raise ParcelError(f"nobody said anything usable about the public rows: {'; '.join(left_out.values())}.")
     most = max(topics, key=lambda topic: len(topics[topic]))

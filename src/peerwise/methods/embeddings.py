@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from peerwise.errors import ConfigError, ParcelError
-from peerwise.methods.averaging import LONGEST, Weights, check_numbers
+from peerwise.methods.averaging import MOST_SAID, Weights, check_numbers
 from peerwise.methods.base import Inbox
 from peerwise.methods.pool_models import full_name
 from peerwise.models.nets import Net, in_parts, net_parameters
@@ -71,7 +71,7 @@ def sent_means(inbox: Inbox, width: int | None = None, classes: int | None = Non
         try:
             sent[sender] = _checked(inbox[sender], classes)
         except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"class means: {error}"[:LONGEST]
+            left_out[full_name("*", sender)] = f"class means: {error}"[:MOST_SAID]
     widths = [means.shape[1] for means, _ in sent.values()]
     expected = width or max(widths, key=widths.count, default=None)
     for sender in [sender for sender in sent if sent[sender][0].shape[1] != expected]:
