@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from model_rows import cancer_with_gaps, digit_images, digit_sequences
 from sklearn.linear_model import LogisticRegression
-from worker_models import CLASSES, COLUMNS, linear_model, random_model, rows, text_model
+from worker_models import CLASSES, COLUMNS, image_model, linear_model, random_model, rows, text_model
 
 from peerwise.data.rows import Rows, Sequences
 from peerwise.errors import BadOutputs, BrokenFile, ModelError, PeerwiseError, WorkerError
@@ -109,8 +109,25 @@ def test_what_fails_here_fails_there_with_the_same_words(data: bytes, X: Any, ki
     assert str(there) == str(here)
 
 
+def test_many_small_slices_with_large_answers_go_together(worker: Worker) -> None:
+    X = np.random.default_rng(0).integers(0, 10, (3000, 1, 16, 16)).astype(np.uint8)  # six slices, of 2 MB of answers
+    data = image_model(classes=1000)
+    np.testing.assert_array_equal(worker.open(data, "m").predict_logits(X), OnnxModel(data).predict_logits(X))
+
+
+@pytest.mark.parametrize("bad", [0, 700, 1499])
+def test_the_slice_that_fails_is_the_one_that_is_told(bad: int, worker: Worker) -> None:
+    X = np.zeros((1500, 1, 16, 16), np.uint8)
+    X[bad, 0, 0, 0] = 200
+    data = image_model(classes=3)
+    there = _failure(lambda: worker.open(data, "m").predict_logits(X))
+    assert str(there) == str(_failure(lambda: OnnxModel(data, name="m").predict_logits(X)))
+    assert f"x({476 if bad > 1023 else 512}, 1, 16, 16)" in str(there)
+    assert worker.open(data, "m").predict_logits(X[:1] * 0).shape == (1, 3)  # no answer is left over in the pipes
+
+
 def test_a_model_that_takes_text_is_refused(worker: Worker) -> None:
-    with pytest.raises(ModelError, match="it takes text, which is not passed"):
+    with pytest.raises(ModelError, match="it takes text, which is not passed to another process"):
         worker.open(text_model(), "text").predict_logits(np.array([["a"], ["b"]]))
 
 

@@ -113,6 +113,26 @@ def long_model(nodes: int = 50_000) -> bytes:
     return _file([*chain, helper.make_node("MatMul", [f"v{nodes}", "W"], ["logits"])], weights)
 
 
+def image_model(classes: int) -> bytes:
+    """Images of 16 x 16, of which the first pixel chooses a row of a table of ten: it fails where that is not there."""
+    weights = [
+        numpy_helper.from_array(np.random.default_rng(0).normal(size=(10, classes)).astype(np.float32), "table"),
+        numpy_helper.from_array(np.zeros(1, np.int64), "first"),
+        numpy_helper.from_array(np.array([-1], np.int64), "flat"),
+    ]
+    nodes = [
+        helper.make_node("Cast", ["x"], ["pixels"], to=TensorProto.INT64),
+        helper.make_node("Flatten", ["pixels"], ["lines"]),
+        helper.make_node("Gather", ["lines", "first"], ["column"], axis=1),
+        helper.make_node("Reshape", ["column", "flat"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["logits"], axis=0),
+    ]
+    takes = _value("x", TensorProto.UINT8, [None, 1, 16, 16])
+    gives = _value("logits", TensorProto.FLOAT, [None, classes])
+    graph = helper.make_graph(nodes, "graph", [takes], [gives], initializer=weights)
+    return bytes(helper.make_model(graph, opset_imports=_opsets(), ir_version=8).SerializeToString())
+
+
 def text_model() -> bytes:
     """Names of classes in, numbers out."""
     node = helper.make_node(

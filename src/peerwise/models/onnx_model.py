@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data.rows import Sequences
-from peerwise.errors import BrokenFile, ModelError, PeerwiseError
+from peerwise.errors import BrokenFile, ModelError
 from peerwise.models.outputs import checked, checked_probabilities, log_probabilities, slices, softmax
 
 TYPES: dict[str, Any] = {
@@ -22,6 +22,8 @@ TYPES: dict[str, Any] = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.object_,
 }
+
+Feed = dict[str, NDArray[Any]]
 
 
 class OnnxAnswers:
@@ -52,32 +54,26 @@ class OnnxAnswers:
         """The file."""
         raise NotImplementedError
 
-    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        """What the file says of one slice of rows, as it says it."""
+    def run_all(self, feeds: Iterable[Feed]) -> Iterator[NDArray[Any]]:
+        """What the file says of each slice of rows, as it says it."""
         raise NotImplementedError
 
     def _run(self, X: Any) -> NDArray[np.float64]:
         if not isinstance(X, Sequences) and not hasattr(X, "iloc"):
             X = np.asarray(X)
         rows = X.iloc if hasattr(X, "iloc") else X
-        parts = [self._run_slice(rows[part]) for part in slices(X)]
+        parts = list(self.run_all(self._feed(rows[part]) for part in slices(X)))
         outputs = np.concatenate(parts) if parts else np.zeros((0, self.width or 0))
         check = checked if self.has_logits else checked_probabilities
         return check(outputs, len(X), self.width or outputs.shape[-1], self.name)
 
-    def _run_slice(self, X: Any) -> NDArray[Any]:
-        feed = self._feed(X)
-        try:
-            return self.run(feed)
-        except PeerwiseError:
-            raise
-        except Exception as error:
-            shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())
-            raise ModelError(
-                f"{self.name!r} cannot run on {shapes}: {short(error)}. Give it inputs of the shape it was made for."
-            ) from error
+    def _refused(self, feed: Feed, error: Exception) -> ModelError:
+        shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())
+        return ModelError(
+            f"{self.name!r} cannot run on {shapes}: {short(error)}. Give it inputs of the shape it was made for."
+        )
 
-    def _feed(self, X: Any) -> dict[str, NDArray[Any]]:
+    def _feed(self, X: Any) -> Feed:
         if isinstance(X, Sequences):
             given: dict[str, Any] = {"static": X.static, "series": X.series}
         elif len(self.inputs) == 1:
@@ -155,7 +151,15 @@ class OnnxModel(OnnxAnswers):
         """For one who has the file elsewhere: the session does without."""
         self._data = b""
 
-    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    def run_all(self, feeds: Iterable[Feed]) -> Iterator[NDArray[Any]]:
+        for feed in feeds:
+            try:
+                said = self.run(feed)
+            except Exception as error:
+                raise self._refused(feed, error) from error
+            yield said
+
+    def run(self, feed: Feed) -> NDArray[Any]:
         return np.asarray(self._session.run([self._output], feed)[0])
 
     def _pick_output(self) -> tuple[str, bool]:

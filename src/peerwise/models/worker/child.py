@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerwise.models.onnx_model import OnnxModel
-    from peerwise.models.worker.frames import Header, Wire
+    from peerwise.models.worker.frames import Frame, Header, Wire
 
 ROOT = Path(__file__).resolve().parents[2]
 GRACE = 5.0  # seconds after which a child whose parent is gone ends what it is at
@@ -61,7 +61,7 @@ def main() -> None:
     os.close(0)
     try:
         start, _ = wire.receive(ROOMY)
-        wire.send({"isolation": _prepared(start)})
+        wire.send([({"isolation": _prepared(start)}, [])])
         _serve(wire, start)
     except Ended:
         return
@@ -90,14 +90,12 @@ def _serve(wire: Wire, start: Header) -> None:
         asked, parts = wire.receive(ROOMY)
         # By default the signal ends the process, without a line of Python: also when the parent is no more.
         signal.setitimer(signal.ITIMER_REAL, start["seconds"] + GRACE)
-        reply, said = _answer(sessions, asked, parts, start["most_reply_bytes"])
+        reply = _answer(sessions, asked, parts, start["most_reply_bytes"])
         signal.setitimer(signal.ITIMER_REAL, 0)
-        wire.send(reply, said)
+        wire.send([reply])
 
 
-def _answer(
-    sessions: Sessions, asked: Header, parts: list[bytearray], most_reply_bytes: int
-) -> tuple[Header, list[memoryview]]:
+def _answer(sessions: Sessions, asked: Header, parts: list[bytearray], most_reply_bytes: int) -> Frame:
     from peerwise.models.onnx_model import short
 
     try:
@@ -126,9 +124,7 @@ def _facts(model: OnnxModel) -> Header:
     }
 
 
-def _run(
-    sessions: Sessions, asked: Header, parts: list[bytearray], most_reply_bytes: int
-) -> tuple[Header, list[memoryview]]:
+def _run(sessions: Sessions, asked: Header, parts: list[bytearray], most_reply_bytes: int) -> Frame:
     import numpy as np
 
     model = sessions.get(asked["model"])

@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.errors import BrokenFile, ModelError, PeerwiseError, WorkerError
-from peerwise.models.onnx_model import OnnxAnswers
+from peerwise.models.onnx_model import Feed, OnnxAnswers
+from peerwise.models.worker.frames import Frame
 from peerwise.models.worker.limits import Limits
 from peerwise.models.worker.process import Process
-from peerwise.models.worker.replies import Facts, Refused, array, facts, shapes
+from peerwise.models.worker.replies import Facts, Refused, arrays, facts, shapes
 
 MOST_KNOWN = 256
+HEADER_BYTES = 8192  # of one question, and then some
 
 Source = bytes | Callable[[], bytes]
 Answer = TypeVar("Answer")
@@ -64,6 +67,11 @@ class Worker:
     def pid(self) -> int | None:
         """Of the child, where there is one."""
         return None if self._process is None else self._process.pid
+
+    @property
+    def takes(self) -> int:
+        """How many bytes the child can be sent without waiting for an answer, before it is started none."""
+        return 0 if self._process is None else self._process.takes
 
     def ask(self, key: str, work: Callable[[Process], Answer]) -> Answer:
         """The work done, which is about the model with this key and no other."""
@@ -166,23 +174,43 @@ class WorkerModel(OnnxAnswers):
     def data(self) -> bytes:
         return self._source if isinstance(self._source, bytes) else bytes(self._source())
 
-    def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        if any(value.dtype == np.object_ for value in feed.values()):
-            raise Refused("it takes text, which is not passed to the process of peers' models")
-        rows = {name: np.ascontiguousarray(value) for name, value in feed.items()}
-        return self._worker.ask(self.sha256, lambda process: self._said(process, rows))
+    def run_all(self, feeds: Iterable[Feed]) -> Iterator[NDArray[Any]]:
+        for group in self._groups(feeds):
+            try:
+                yield from self._worker.ask(self.sha256, partial(self._said, group))
+            except Refused as refused:
+                raise self._refused(group[refused.slice], refused) from None
 
-    def _said(self, process: Process, rows: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    def _groups(self, feeds: Iterable[Feed]) -> Iterator[list[Feed]]:
+        """Slices that go to the child together, so that neither side waits for the other after each of them."""
+        group: list[Feed] = []
+        left = self._worker.takes
+        for feed in feeds:
+            if any(value.dtype == np.object_ for value in feed.values()):
+                raise self._refused(feed, Refused("it takes text, which is not passed to another process"))
+            size = sum(value.nbytes for value in feed.values()) + HEADER_BYTES
+            if group and size > left:
+                yield group
+                group, left = [], self._worker.takes
+            group.append({name: np.ascontiguousarray(value) for name, value in feed.items()})
+            left -= size
+        if group:
+            yield group
+
+    def _said(self, group: list[Feed], process: Process) -> list[NDArray[Any]]:
         if self.sha256 not in process.opened:
             self._opened_again(process)
-        described = [[name, value.dtype.str, value.shape] for name, value in rows.items()]
-        header = {"model": self.sha256, "inputs": described}
-        parts = [value.reshape(-1).view(np.uint8).data for value in rows.values()]
-        reply = process.ask("run", header, parts)
-        if reply[0] == {"absent": True}:
+        asked = [self._question(feed) for feed in group]
+        replies = process.ask_all("run", asked)
+        if replies[0][0] == {"absent": True}:
             self._opened_again(process)
-            reply = process.ask("run", header, parts)
-        return array(reply)
+            replies = process.ask_all("run", asked)
+        return arrays(replies)
+
+    def _question(self, feed: Feed) -> Frame:
+        described = [[name, value.dtype.str, value.shape] for name, value in feed.items()]
+        parts = [value.reshape(-1).view(np.uint8).data for value in feed.values()]
+        return {"model": self.sha256, "inputs": described}, parts
 
     def _opened(self, process: Process, data: bytes) -> Facts:
         found = facts(process.ask("open", {"model": self.sha256, "name": self.name}, [data]))

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from peerwise.errors import WorkerError
-from peerwise.models.worker.frames import Ended, Garbage, Header, Late, Part, Wire
+from peerwise.models.worker.frames import Ended, Frame, Garbage, Header, Late, Part, Wire
 from peerwise.models.worker.layers import LAYERS
 from peerwise.models.worker.limits import Limits
-from peerwise.models.worker.replies import printable
+from peerwise.models.worker.replies import Reply, printable
 
 CHILD = Path(__file__).with_name("child.py")
 START_SECONDS = 60.0
@@ -73,7 +73,7 @@ class Process:
             "most_reply_bytes": limits.most_reply_bytes,
         }
         with suppress(Ended, Late):  # it is told to who asks first
-            self._wire.send(start, (), time.monotonic() + START_SECONDS)
+            self._wire.send([(start, [])], time.monotonic() + START_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -93,8 +93,17 @@ class Process:
             self._isolation = found
         return dict(self._isolation)
 
-    def ask(self, what: str, header: Header, parts: Sequence[Part] = ()) -> tuple[Header, list[bytearray]]:
-        """The reply; `WorkerError` where there is none, in which case this process must be ended."""
+    @property
+    def takes(self) -> int:
+        """How many bytes can be sent without waiting for an answer."""
+        return self._wire.holds
+
+    def ask(self, what: str, header: Header, parts: Sequence[Part] = ()) -> Reply:
+        return self.ask_all(what, [(header, parts)])[0]
+
+    def ask_all(self, what: str, asked: Sequence[Frame]) -> list[Reply]:
+        """The replies, each within the deadline of one; `WorkerError` where there is none, in which case this process
+        must be ended. Several at once must be no more than it `takes`, or both sides might wait for each other."""
         self.isolation()
         self._said_on_the_side()  # of what came before
         if not self._wire.is_quiet and self._child.poll() is None:
@@ -102,10 +111,10 @@ class Process:
         deadline = time.monotonic() + self.limits.seconds
         with suppress(Ended):  # what it said last is worth more than that it is gone
             try:
-                self._wire.send({"what": what, **header}, parts, deadline)
+                self._wire.send([({"what": what, **header}, parts) for header, parts in asked], deadline)
             except Late:
                 raise WorkerError(self._too_late(what, self.limits.seconds)) from None
-        return self._received(what, self.limits.seconds, deadline)
+        return [self._received(what, self.limits.seconds) for _ in asked]
 
     def end(self) -> None:
         """Killed and gone on return; safe to call twice."""
@@ -117,9 +126,9 @@ class Process:
                 assert pipe is not None
                 pipe.close()
 
-    def _received(self, what: str, seconds: float, deadline: float | None = None) -> tuple[Header, list[bytearray]]:
+    def _received(self, what: str, seconds: float) -> Reply:
         try:
-            return self._wire.receive(self.limits.most_reply_bytes, deadline or time.monotonic() + seconds)
+            return self._wire.receive(self.limits.most_reply_bytes, time.monotonic() + seconds)
         except Late:
             raise WorkerError(self._too_late(what, seconds)) from None
         except Ended:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,7 +27,9 @@ Reply = tuple[Header, list[bytearray]]
 
 
 class Refused(Exception):
-    """What the runtime said of rows that it did not take."""
+    """What the runtime said of rows that it did not take, the slice of this number."""
+
+    slice = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,17 @@ def facts(reply: Reply) -> Facts:
     sizes = {name: tuple(shape) for name, shape in shaped.items()}
     classes, features = (None if header[key] is None else tuple(header[key]) for key in ("classes", "features"))
     return Facts(inputs, sizes, header["has_logits"], width, classes, features)
+
+
+def arrays(replies: Iterable[Reply]) -> list[NDArray[Any]]:
+    found: list[NDArray[Any]] = []
+    for reply in replies:
+        try:
+            found.append(array(reply))
+        except Refused as refused:
+            refused.slice = len(found)
+            raise
+    return found
 
 
 def array(reply: Reply) -> NDArray[Any]:
