@@ -40,11 +40,11 @@ def _print(console: Console, found: dict[str, Any], live: bool) -> None:
             console,
             f"version {edition(found['version'])} is published already, until {day(found['expires'])}: nothing changed",
         )
-        return
-    line(
-        console, f"published version {edition(found['version'])}, {size(found['bytes'])}, until {day(found['expires'])}"
-    )
+    else:
+        until = day(found["expires"])
+        line(console, f"published version {edition(found['version'])}, {size(found['bytes'])}, until {until}")
     for name, why in found["held"].items():
-        line(console, f"allowed to leave all the same: {name}: {why}")
-    if live:
+        left = name in found["models"]
+        line(console, f"{'allowed to leave all the same' if left else 'held back, used here alone'}: {name}: {why}")
+    if live and found["again"]:
         line(console, "members can fetch it while 'peerwise live' is running")

@@ -10,7 +10,7 @@ from peerwise.errors import ConfigError, ExchangeError, MayNotLeave, ParcelError
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
 from peerwise.methods import Method
-from peerwise.models import ZOO, OnnxModel, find_recipe, one_thread
+from peerwise.models import ZOO, OnnxModel, Recipe, one_thread, own_recipe
 from peerwise.parcels import Parcel, sha256
 from peerwise.parcels.card import about, model_card
 from peerwise.parcels.egress import Privacy, cleaned, contents, inspect, membership, recipe_fit, rows_bucket
@@ -57,7 +57,8 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
                 findings[name] = {"held": str(error), "attack": None}
     left = {name: data for name, data in models.items() if allow or name not in held}
     parcel = Parcel(**{**said, "models": left}) if models else said
-    return Outgoing(parcel, _card(peer, method, site, findings, allow), findings, held)
+    leaving = {name: found for name, found in findings.items() if name in left}
+    return Outgoing(parcel, _card(peer, method, site, leaving, allow), findings, held)
 
 
 def _checked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def _looked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int)
     inspected = inspect(data, site.train, min_leaf=min_leaf)
     attack = None
     if len(site.train) > 1 and len(site.val) > 1:
-        recipe = find_recipe(name) if name in ZOO else None
+        recipe = _recipe(peer, name)
         fit = None
         if recipe is not None and not recipe.by_epochs:
             fit = recipe_fit(recipe, classes=len(site.classes), features=site.features)
@@ -85,6 +86,12 @@ def _looked(peer: PeerFolder, site: Site, name: str, data: bytes, min_leaf: int)
             seed=site.seed_for("attack"),
         )
     return {"holds": asdict(inspected), "attack": None if attack is None else attack.facts()}
+
+
+def _recipe(peer: PeerFolder, name: str) -> Recipe | None:
+    """How this site trained the model of this name; None for one that a method made."""
+    own = [own_recipe(model) for model in peer.models if model not in ZOO]
+    return next((recipe for recipe in own if recipe.name == name), ZOO.get(name))
 
 
 def _card(peer: PeerFolder, method: Method, site: Site, findings: dict[str, Any], allowed: str) -> dict[str, Any]:
@@ -132,24 +139,27 @@ def preview(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
 
 
 def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any]:
-    """Sign and lay out. Models that have not changed since, and have half their time ahead, are not shown again."""
+    """Sign and lay out. Models that have not changed since, and have half their time ahead, are not shown again. Those
+    that may not leave stay here, where they answer beside the others; if none may leave, that is an error."""
     with peer.held():
         exchange = peer.exchange(shelf)
         going = outgoing(peer, allow=allow)
-        if going.held and not allow:
+        if going.held and not going.parcel["models"]:
             name, why = next(iter(going.held.items()))
             raise MayNotLeave(f"model {name!r} may not leave: {why}")
+        models = sorted(going.parcel.get("models", {}))
+        left = {"models": models, "held": going.held}
         content = sha256(going.parcel.encode()[0] + canonical(going.card))
         last = peer.read_json(PUBLISHED)
         half = peer.now() + peer.settings.lifetime // 2
         if last.get("content") == content and last["expires"] > half and _is_shown(exchange, last["version"]):
-            return {"version": last["version"], "again": False, "expires": last["expires"]}
+            return {"version": last["version"], "again": False, "expires": last["expires"], **left}
         manifest = exchange.say(TOPIC, going.parcel, going.card)
-        models = sorted(going.parcel.get("models", {}))
-        peer.ledger.add("published", version=manifest.version, models=models, why=allow)
+        stay = sorted(set(going.held) - set(models))
+        peer.ledger.add("published", version=manifest.version, models=models, held=stay, why=allow)
         shown = {"version": manifest.version, "expires": manifest.expires}
         peer.write_json(PUBLISHED, {**shown, "content": content, "key": peer.identity.public})
-        return {**shown, "again": True, "bytes": manifest.nbytes, "held": going.held}
+        return {**shown, "again": True, "bytes": manifest.nbytes, **left}
 
 
 def _is_there(exchange: SignedExchange) -> bool:
