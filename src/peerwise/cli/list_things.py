@@ -12,6 +12,7 @@ from peerwise.data import DATASETS, PARTITIONS, partition_parameters
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import describe, first_sentence, method_names, method_parameters
 from peerwise.models import ZOO
+from peerwise.models.own_recipe import offered
 
 KINDS = ("methods", "datasets", "models", "partitions")
 WIDTH = 80
@@ -69,7 +70,11 @@ def entries_of(what: str) -> list[dict[str, Any]]:
     if what == "datasets":
         return [{"name": name, "about": _first_line(loader)} for name, loader in sorted(DATASETS.items())]
     if what == "models":
-        return [{"name": n, "about": f"{r.kind}: {r.description}"} for n, r in sorted(ZOO.items())]
+        own = [
+            {"name": n, "about": f"offered as {e.value if e else 'two things at once'}"} for n, e in offered().items()
+        ]
+        zoo = [{"name": n, "about": f"{r.kind}: {r.description}"} for n, r in ZOO.items()]
+        return sorted(zoo + own, key=lambda entry: entry["name"])
     return [
         {"name": name, "about": _first_line(function), "parameters": partition_parameters(name)}
         for name, function in sorted(PARTITIONS.items())
