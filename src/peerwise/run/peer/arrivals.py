@@ -9,6 +9,7 @@ from typing import Any, Literal
 from peerwise.errors import ConfigError, NotTrusted, choices
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import Ledger, Manifest
+from peerwise.parcels.signed.editions import edition
 from peerwise.run.peer.folder import PeerFolder
 
 Decided = Literal["accepted", "refused", "waiting"]
@@ -90,8 +91,8 @@ def newest(peer: PeerFolder, site: str, version: int | None = None) -> Arrival:
     for arrival in of_site:
         if arrival.version == version:
             return arrival
-    there = ", ".join(str(arrival.version) for arrival in of_site)
-    raise ConfigError(f"version {version} of {site!r} is not here: expected one of {there}.")
+    there = ", ".join(edition(arrival.version) for arrival in of_site)
+    raise ConfigError(f"version {edition(version)} of {site!r} is not here: expected {there}.")
 
 
 def decisions(ledger: Ledger) -> dict[tuple[str, int], tuple[Decided, str, str]]:

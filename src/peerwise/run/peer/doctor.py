@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peerwise.data.task import check_rows
-from peerwise.errors import ConfigError, PeerwiseError, reason
+from peerwise.errors import ConfigError, PeerwiseError
 from peerwise.exchange.certificates import certificate_facts
 from peerwise.exchange.shelf import Shelf
 from peerwise.models.worker import isolation
@@ -121,7 +121,8 @@ def _rows(peer: PeerFolder) -> Told:
 
 
 def _ledger(peer: PeerFolder) -> Told:
-    yield "ok", f"{peer.ledger.check()} lines, none changed"
+    lines = peer.ledger.check()
+    yield "ok", f"{lines} line{'' if lines == 1 else 's'}, none changed"
 
 
 def _members(peer: PeerFolder) -> Told:
@@ -160,17 +161,24 @@ def _certificate(peer: PeerFolder) -> Told:
 
 
 def _isolation(peer: PeerFolder) -> Told:
-    for layer, state in isolation().items():
-        yield ("ok", f"{layer} is on") if state == "on" else ("warning", f"{layer} is off: {state}")
+    """What is there in one line, what is not in one each."""
+    layers = isolation()
+    on = [layer for layer, state in layers.items() if state == "on"]
+    yield "ok" if on else "warning", f"peers' models run with: {', '.join(on) or 'nothing that holds them back'}"
+    for layer, state in layers.items():
+        if state != "on":
+            yield "warning", f"{layer} is off: {state}"
 
 
 def _reach(peer: PeerFolder, shelf: Callable[[], Shelf]) -> list[Check]:
     """Each peer by itself, so that one that hangs hides no other."""
     try:
-        others = [name for name in peer.known_roster().names if name != peer.name]
+        others = [name for name in peer.members if name != peer.name]
+        if not others:
+            return [Check("peers", "warning", "there are no other members yet")]
         opened = shelf()
     except PeerwiseError as error:
-        return [Check("peers", "problem", reason(error))]
+        return [Check("peers", "problem", str(error))]
     found = []
     for name in others:
         try:
@@ -180,4 +188,4 @@ def _reach(peer: PeerFolder, shelf: Callable[[], Shelf]) -> list[Check]:
         except PeerwiseError as error:
             found.append(Check("peers", "warning", f"{name} cannot be reached: {error}"))
     opened.close()
-    return found or [Check("peers", "warning", "there are no other members yet")]
+    return found

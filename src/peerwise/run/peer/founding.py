@@ -22,7 +22,7 @@ from peerwise.parcels.signed import Identity, Member, Roster, fingerprint, opene
 from peerwise.parcels.signed.fields import exact_fields, known_format
 from peerwise.parcels.signed.roster import MOST_ROTATIONS, present_key
 from peerwise.run.peer.folder import Federation, PeerFolder
-from peerwise.run.peer.settings import DAY, FILE, Meeting, Settings, settings_from
+from peerwise.run.peer.settings import DAY, FILE, Meeting, Settings, check_models, settings_from
 
 INVITE, REQUEST = "invite.json", "request.json"
 LIST_DAYS = 90
@@ -40,6 +40,7 @@ def found(path: Path, settings: dict[str, Any], task: Task, *, public: str = "")
     if public:
         task = replace(task, public=public_rows(task, Path(public), Path(public).stem))
         chosen = replace(chosen, public=str(Path(public).resolve()))
+    check_models(chosen.models, task.kind)
     peer, identity = _begin(path, task)
     federation = Federation(task.digest, chosen.name, identity.public)
     peer.write_federation(federation)
@@ -74,13 +75,14 @@ def write_invite(peer: PeerFolder, settings: Settings) -> None:
 def join(path: Path, settings: dict[str, Any], invite: Path, founders: str) -> dict[str, Any]:
     """Ask to be a member: keys of this site, and a request for the founder. ``founders``: the fingerprint that the
     founder has read out."""
-    told = checked_letter(opened_by_itself(read_letter(invite), "invite"), "invite")
+    told = _invitation(invite)
     same_fingerprint(told["key"], founders, f"the founder {told['founder']!r}")
     task = Task.read(told["task"])
     federation = Federation(task.digest, peer_name(told["founder"]), told["key"])
     chosen = _settings(path, {**settings, "meeting": _meeting(told, settings.get("meeting", {}))})
     if chosen.name == federation.founder:
         raise ConfigError(f"the name {chosen.name!r} is the founder's: expected another one, with --name.")
+    check_models(chosen.models, task.kind)
     peer, identity = _begin(path, task)
     peer.write_federation(federation)
     request = {
@@ -97,6 +99,14 @@ def join(path: Path, settings: dict[str, Any], invite: Path, founders: str) -> d
     return {"site": chosen.name, "fingerprint": identity.fingerprint, "request": str(path / REQUEST)}
 
 
+def _invitation(path: Path) -> dict[str, str]:
+    data = read_letter(path)
+    try:
+        return checked_letter(opened_by_itself(data, "invite"), "invite")
+    except ParcelError as error:
+        raise NotTrusted(f"{path} is not the invite.json of a founder: {error}") from error
+
+
 def _meeting(told: dict[str, str], given: dict[str, Any]) -> dict[str, Any]:
     """Where a member meets the others: as the founder does."""
     if told["folder"] and given.get("listen"):
@@ -107,6 +117,8 @@ def _meeting(told: dict[str, str], given: dict[str, Any]) -> dict[str, Any]:
         return {"folder": given.get("folder") or told["folder"]}
     if given.get("folder"):
         raise ConfigError("the members meet on the network: expected --listen HOST:PORT in the place of a folder.")
+    if not given.get("listen"):
+        raise ConfigError("the members meet on the network: expected --listen HOST:PORT, where this site is reached.")
     return {**given, "connect": [told["address"], *given.get("connect", [])]}
 
 
@@ -179,8 +191,9 @@ def checked_letter(letter: dict[str, Any], kind: str) -> dict[str, str]:
 def same_fingerprint(key: str, expected: str, whose: str) -> None:
     if _plain(fingerprint(key)) != _plain(expected):
         raise NotTrusted(
-            f"the fingerprint of {whose} is {fingerprint(key)}: expected {expected!r}. Compare it with that site over "
-            f"the telephone; if it is right, give it with --fingerprint."
+            f"the file has a key of {whose} with the fingerprint {fingerprint(key)}, --fingerprint says {expected!r}: "
+            f"expected the same. Ask that site for its fingerprint over the telephone; if it is another one than in "
+            f"the file, somebody has changed the file."
         )
 
 

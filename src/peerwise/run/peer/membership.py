@@ -28,7 +28,7 @@ def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[s
     data = read_letter(letter)
     with peer.held():
         if not peer.is_founder:
-            return take_welcome(peer, data)
+            return _welcomed(peer, letter, data)
         if (request := _opened(data, "request")) is not None:
             return _admit(peer, request, print_of, shelf)
         try:
@@ -39,6 +39,19 @@ def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[s
                 f"{error}"
             ) from error
         return _new_list(peer, roster, shelf, "rotated")
+
+
+def _welcomed(peer: PeerFolder, letter: Path, data: bytes) -> dict[str, Any]:
+    founder = peer.federation.founder
+    if _opened(data, "request") is not None:
+        raise ConfigError(
+            f"{letter} asks to join: expected the founder's welcome, as {peer.name!r} is not the founder. Send it to "
+            f"{founder!r}, who admits it."
+        )
+    try:
+        return take_welcome(peer, data)
+    except ParcelError as error:
+        raise NotTrusted(f"{letter} is not a welcome by the founder {founder!r}: {error}") from error
 
 
 def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, shelf: Shelf) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peerwise.errors import PeerwiseError, reason
+from peerwise.parcels.signed.editions import edition
 from peerwise.run.peer.arrivals import arrivals, in_use
 from peerwise.run.peer.fitting import BUNDLE, bundle_about
 from peerwise.run.peer.folder import PeerFolder
@@ -46,6 +47,8 @@ def due(peer: PeerFolder) -> list[str]:
         known = peer.known_roster()
     except PeerwiseError as error:
         return [str(error)]
+    if known.names == [peer.name] and peer.is_founder:
+        todo.append(f"there are no other members yet: send {peer.path / 'invite.json'} to those who are to join.")
     left = known.expires - peer.now()
     if left <= 0:
         todo.append("the list of members has ended: nothing new is let in. The founder runs 'peerwise admit --renew'.")
@@ -53,7 +56,7 @@ def due(peer: PeerFolder) -> list[str]:
         todo.append(f"the list of members ends in {left // 86_400} days: the founder runs 'peerwise admit --renew'.")
     waiting = [arrival for arrival in arrivals(peer) if arrival.decided == "waiting"]
     if waiting:
-        names = ", ".join(f"{arrival.site} (version {arrival.version})" for arrival in waiting)
+        names = ", ".join(f"{arrival.site} (version {edition(arrival.version)})" for arrival in waiting)
         todo.append(f"waiting for a decision: {names}. Run 'peerwise review', then accept or refuse.")
     if (shown := _shown(peer)) is not None:
         todo.append(shown)
@@ -99,8 +102,8 @@ def _refit(peer: PeerFolder) -> str | None:
 
 def _step(held: int | None, usable: int | None) -> str:
     if held is None:
-        return f"is new (version {usable})"
-    return "may no longer be used" if usable is None else f"has version {usable} in place of {held}"
+        return "is new"
+    return "may no longer be used" if usable is None else f"has a new version ({edition(usable)})"
 
 
 def _list(peer: PeerFolder) -> dict[str, Any]:
