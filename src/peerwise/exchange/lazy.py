@@ -8,10 +8,13 @@ from peerwise.parcels import Parcel
 
 
 class LazyParcels(Mapping[str, Parcel]):
-    """Parcels by site name; ``sizes`` are their bytes by site name, in the order in which they are told."""
+    """Parcels by site name; ``sizes`` are their bytes by site name, in the order in which they are told, ``digests``
+    the hashes of what was signed, where it was."""
 
-    def __init__(self, sizes: Mapping[str, int], read: Callable[[str], Parcel]) -> None:
-        self.sizes = sizes
+    def __init__(
+        self, sizes: Mapping[str, int], read: Callable[[str], Parcel], digests: Mapping[str, str] | None = None
+    ) -> None:
+        self.sizes, self.digests = sizes, digests or {}
         self._read = read
 
     def __getitem__(self, site: str) -> Parcel:

@@ -129,7 +129,8 @@ class SignedExchange:
         found = dict(sorted(gathering.found.items()))
         self._forget_others(found.values())
         sizes = {site: manifest.nbytes for site, manifest in found.items()}
-        return LazyParcels(sizes, lambda site: unseal(found[site], self.blobs(found[site])))
+        digests = {site: manifest.digest for site, manifest in found.items()}
+        return LazyParcels(sizes, lambda site: unseal(found[site], self.blobs(found[site])), digests)
 
     def close(self) -> None:
         self.shelf.close()

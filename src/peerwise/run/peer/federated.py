@@ -10,13 +10,15 @@ A site that was away, or comes late, hears what was told last and takes part fro
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from peerwise.data import Site
-from peerwise.errors import ConfigError, ExchangeError, ParcelError
+from peerwise.errors import ExchangeError, ParcelError
 from peerwise.exchange.lazy import LazyParcels
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
@@ -24,18 +26,15 @@ from peerwise.methods import Method
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, Store
-from peerwise.parcels.signed import unseal
 from peerwise.run.one_turn import take_turn
 from peerwise.run.peer.fitting import compared, own_answers, save_bundle
 from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.hub import GRACE, NOTHING, PAUSE, Hub
 from peerwise.run.peer.pulling import note_once, take_list
 from peerwise.run.rounds import check_sites, combined, combines
 
-PAUSE = 0.2
-GRACE = 60.0  # seconds after its deadline in which the hub may still tell of a round
-AT, HUB = "at", "hub"
-BLANK = {"round": -1, "state": None, "best": None, "parcel": {}, "topic": "", "before": ""}
-NOTHING: dict[str, Any] = {"heard": {}, "of": -1, "one": None, "named": None}
+AT, HUB, FETCHED = "at", "hub", "fetched"
+BLANK: dict[str, Any] = {"round": -1, "state": None, "best": None, "parcel": {}, "topic": "", "before": ""}
 
 Tell = Callable[[str], None]
 
@@ -53,15 +52,17 @@ def fit_by_rounds(
         site = peer.site()
         site.opener = worker.open
         check_sites(method, [site])
-        federated = _Federated(peer, method, peer.exchange(shelf, refused), tell, Store(peer.path / "rounds"))
-        federated.agree_on_run(again)
-        heard = federated.all_rounds(site)
+        store, fetched = Store(peer.path / "rounds"), peer.path / FETCHED
+        exchange = peer.exchange(shelf, refused, have=fetched)
+        hub = Hub(peer, exchange)
+        run = hub.agreed_run(method.rounds, again=again, done=_kept(store, AT).get("run", 0))
+        heard = _Federated(peer, method, exchange, hub, run, tell, store, fetched).all_rounds(site)
         found = own = None
         if len(site.val):
             found, own = method.predict_proba(site, site.val.X), own_answers(site)
         report = {
             "validation": None if found is None or own is None else compared(peer, site, found, own),
-            "peers": dict.fromkeys(sorted(set(heard) - {peer.name}), federated.run),
+            "peers": dict.fromkeys(sorted(set(heard) - {peer.name}), run),
             "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
             "fell_back": None,
             "instability": None,
@@ -80,46 +81,18 @@ class _Federated:
     peer: PeerFolder
     method: Method
     exchange: SignedExchange
+    hub: Hub
+    run: int
     tell: Tell
     store: Store
-    run: int = 0
-    patience: float = 0.0
-    read: dict[str, tuple[str, Parcel]] = field(default_factory=dict)
-
-    @property
-    def hub(self) -> str:
-        return self.peer.federation.founder
-
-    def agree_on_run(self, again: bool) -> None:
-        """The run that the hub has announced; the hub announces the next one when it begins anew."""
-        settings = self.peer.settings
-        wanted = {"method": settings.method, "settings": settings.method_settings, "seed": settings.seed}
-        wanted["rounds"] = self.method.rounds
-        self.patience = settings.deadline + GRACE
-        if self.peer.is_founder:
-            last = self._said("run")
-            if last is None or again or {key: last[key] for key in wanted} != wanted:
-                number = 1 if last is None else int(last["run"]) + 1
-                last = Parcel(run=number, deadline=settings.deadline, **wanted)
-                self.exchange.say("run", last)
-            self.run = int(last["run"])
-            return
-        done = self._kept(AT).get("run", 0) if again else 0
-        told = self._waited("run", lambda run: run is not None and int(run["run"]) > done, "begin the rounds")
-        if theirs := {key: told[key] for key in wanted if told[key] != wanted[key]}:
-            ours = {key: wanted[key] for key in theirs}
-            raise ConfigError(
-                f"the founder runs {told['method']} with {_listed(theirs)}, this site with {_listed(ours)}: expected "
-                f"the same. Change peerwise.toml."
-            )
-        self.run, self.patience = int(told["run"]), max(self.patience, told["deadline"] + GRACE)
+    fetched: Path
 
     def all_rounds(self, site: Site) -> list[str]:
-        """Everybody who was heard in the last round; the site is ready to answer afterwards."""
-        at = self._kept(AT)
+        """Everybody who was heard in any round; the site is ready to answer afterwards."""
+        at = _kept(self.store, AT)
         if at.get("run") != self.run:
             at = {**BLANK, "run": self.run, "topic": at.get("topic", "")}
-        told = self._newest()
+        told = self.hub.newest(self.run)
         while told["round"] < self.method.rounds - 1:
             round = told["round"] + 1
             if at["round"] < round:
@@ -128,15 +101,16 @@ class _Federated:
             self._post(at)
             if self.peer.is_founder:
                 self._end_round(round, site)
-            told = self._after(round)
+            told = self.hub.after(self.run, round)
             heard = ", ".join(sorted(told["heard"])) or "nobody"
             self.tell(f"round {told['round'] + 1} of {self.method.rounds}: heard {heard}")
             self._note(told)
+            shutil.rmtree(self.fetched, ignore_errors=True)  # nobody needs it any more
         self._take_back(at["topic"])
         if self.peer.is_founder and self.peer.settings.meeting.is_live:
             self._until_heard(told)
         take_turn(self.method, site, at["state"], None, _as_told(told), best=at["best"])
-        return sorted(told["heard"])
+        return list(told["ever"])
 
     def _turn(self, site: Site, at: dict[str, Any], round: int, told: Parcel) -> dict[str, Any]:
         """Kept before it is said: what a site has said it never says otherwise."""
@@ -161,7 +135,7 @@ class _Federated:
 
     def _end_round(self, round: int, site: Site) -> None:
         """At the hub; what it tells is kept first, so that it can be told again."""
-        kept = self._kept(HUB)
+        kept = _kept(self.store, HUB)
         if kept.get("run") != self.run:
             kept = {"run": self.run, "round": -1, "memory": {}, "told": NOTHING}
         if kept["round"] < round:
@@ -169,13 +143,14 @@ class _Federated:
             inbox = self.exchange.gather(self._topic(round), quorum, self.peer.settings.deadline)
             kept = {"run": self.run, "round": round, **self._combined(round, inbox, kept, site.seed)}
             self._keep(HUB, kept)
-        if self._newest()["round"] < kept["round"]:
+        if self.hub.newest(self.run)["round"] < kept["round"]:
             self.exchange.say("told", Parcel(run=self.run, round=kept["round"], **kept["told"]))
 
     def _combined(self, round: int, inbox: LazyParcels, kept: dict[str, Any], seed: int) -> dict[str, Any]:
         """The new memory, and what is told; after a round in which nobody had anything to say, the same as before."""
         said = LazyParcels({name: size for name, size in inbox.sizes.items() if inbox[name]}, inbox.__getitem__)
         memory, told = kept["memory"], {**kept["told"], "heard": dict(inbox.digests)}
+        told["ever"] = sorted({*told["ever"], *inbox})
         if said or not combines(self.method):
             found, memory = combined(self.method, round, said, memory, seed)
             one = dict(found) if isinstance(found, Parcel) else None
@@ -191,7 +166,7 @@ class _Federated:
     def _until_heard(self, told: Parcel) -> None:
         """Where nobody else shows what the hub says, it stays until the others have taken back their last words, or
         are gone."""
-        left, until = set(told["heard"]) - {self.hub}, time.monotonic() + GRACE
+        left, until = set(told["heard"]) - {self.hub.name}, time.monotonic() + GRACE
         while left and time.monotonic() < until:
             left = {name for name in left if self._still_waits(name)}
             time.sleep(PAUSE if left else 0)
@@ -203,49 +178,8 @@ class _Federated:
             return False
         return found is not None and found[0].withdrawn is None
 
-    def _newest(self) -> Parcel:
-        """What the hub told last in this run."""
-        told = self._waited("told", lambda _: True, "answer")
-        return told if told and told["run"] == self.run else Parcel(run=self.run, round=-1, **NOTHING)
-
-    def _after(self, round: int) -> Parcel:
-        def has_ended(told: Parcel | None) -> bool:
-            return told is not None and told["run"] == self.run and told["round"] >= round
-
-        return self._waited("told", has_ended, "end the round")
-
-    def _said(self, topic: str) -> Parcel | None:
-        """What the hub says on a topic; fetched once, however often it is asked for."""
-        found = self.exchange.fetch(self.hub, topic)
-        if found is None:
-            return None
-        if topic not in self.read or self.read[topic][0] != found[0].digest:
-            self.read[topic] = found[0].digest, unseal(found[0], self.exchange.blobs(found[0]))
-        return self.read[topic][1]
-
-    def _waited(self, topic: str, right: Callable[[Parcel | None], bool], what: str) -> Parcel:
-        """What the hub says on a topic, as soon as it is right; an empty parcel for nothing."""
-        until = time.monotonic() + self.patience
-        why = "it has said nothing yet"
-        while True:
-            try:
-                parcel = self._said(topic)
-                if right(parcel):
-                    return parcel or Parcel()
-            except (ParcelError, ExchangeError) as error:
-                why = str(error)
-            if time.monotonic() > until:
-                raise ExchangeError(
-                    f"the hub {self.hub!r} did not {what} within {self.patience:.0f} seconds ({why}): expected it to "
-                    f"take part. Run 'peerwise fit' there too, and here again: it goes on where it stopped."
-                )
-            time.sleep(PAUSE)
-
     def _topic(self, round: int) -> str:
         return f"run-{self.run}-round-{round}"
-
-    def _kept(self, name: str) -> dict[str, Any]:
-        return self.store.load(name) if self.store.has(name) else {}
 
     def _keep(self, name: str, tree: dict[str, Any]) -> None:
         self.store.save(name, tree)
@@ -261,5 +195,5 @@ def _as_told(told: Parcel) -> tuple[int, Any] | None:
     return None
 
 
-def _listed(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in settings.items())
+def _kept(store: Store, name: str) -> dict[str, Any]:
+    return store.load(name) if store.has(name) else {}

@@ -4,7 +4,7 @@ peerwise.toml  task.toml  federation.json  roster.json  ledger.jsonl  published.
 keys/     this site's secrets                      work/    models and outputs kept by content
 seen/     the highest version seen of each peer    peers/   what arrived, by site and version
 outbox/   what this site shows on the network      bundle/  what `fit` wrote and `predict` reads
-rounds/   a method with rounds, while it runs
+rounds/   a method with rounds, while it runs      fetched/ what was fetched for the round that runs
 """
 
 from __future__ import annotations
@@ -250,8 +250,11 @@ class PeerFolder:
     def bundle(self) -> Store:
         return Store(self.path / "bundle")
 
-    def exchange(self, shelf: Shelf, on_refused: Callable[[str, str, str], None] | None = None) -> SignedExchange:
-        """Refused once the list of members has ended."""
+    def exchange(
+        self, shelf: Shelf, on_refused: Callable[[str, str, str], None] | None = None, have: Path | None = None
+    ) -> SignedExchange:
+        """Refused once the list of members has ended. ``have``: a folder for what is fetched, which the caller
+        cleans."""
         return SignedExchange(
             shelf,
             name=self.name,
@@ -262,6 +265,7 @@ class PeerFolder:
             clock=self.clock,
             lifetime=self.settings.lifetime,
             on_refused=on_refused,
+            have=have,
         )
 
     def read_json(self, name: str) -> dict[str, Any]:
