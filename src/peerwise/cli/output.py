@@ -12,10 +12,14 @@ PLAIN_WIDTH = 132  # tables in a file or pipe are not cut to a guessed terminal
 
 
 class _Console(Console):
-    """Nothing that data say is markup, and a reader who went away is the command's affair, not the console's."""
+    """Nothing that data say is markup or moves the terminal, whoever has chosen the names in it; and a reader who went
+    away is the command's affair, not the console's."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(highlight=False, emoji=False, **settings)
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        super().print(*(written_out(each) if isinstance(each, str) else each for each in objects), **how)
 
     def on_broken_pipe(self) -> None:
         raise
@@ -31,4 +35,13 @@ def messages_console(quiet: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.write(written_out(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)) + "\n")
+
+
+def written_out(text: str) -> str:
+    """The text with everything but line ends that does not simply print as JSON escapes it.
+
+    >>> written_out("a\\x1b[2Jb")
+    'a\\\\u001b[2Jb'
+    """
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from peerwise.errors import ExchangeError
+from peerwise.errors import ExchangeError, ParcelError
 from peerwise.exchange.places import place_of
 from peerwise.exchange.shelf import (
     MOST_MANIFEST,
@@ -20,7 +20,7 @@ from peerwise.exchange.shelf import (
     small_enough,
     within,
 )
-from peerwise.parcels.signed import peer_name
+from peerwise.parcels.signed import peer_name, strict_json
 
 SECONDS = 120.0
 
@@ -102,8 +102,8 @@ class FolderShelf:
         if data is None:
             return set()
         try:
-            return set(map(known_blob, json.loads(data)))
-        except (ValueError, TypeError, AttributeError) as error:
+            return set(map(known_blob, strict_json(data, what="the list")))
+        except (ParcelError, ValueError, TypeError, AttributeError) as error:
             raise ExchangeError(
                 f"{self.name}/lists/{topic}.json does not list blobs ({error}): expected what Peerwise wrote. Remove "
                 f"it, and the blobs that {topic!r} no longer needs stay where they are."

@@ -76,7 +76,7 @@ class LocalPlace:
         self.root = root
 
     def read(self, path: str, most: int, offset: int = 0, until: float = float("inf")) -> bytes | None:
-        if any((self.root / parent).is_symlink() for parent in list(Path(path).parents)[:-1]):
+        if self._leads_away(path):
             return None
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would block
         try:
@@ -92,10 +92,23 @@ class LocalPlace:
             return _pieces(file, most, until)
 
     def write(self, path: str, data: bytes) -> None:
+        self._stay(path)
         write_atomic(self.root / path, data)
 
     def remove(self, path: str) -> None:
+        self._stay(path)
         (self.root / path).unlink(missing_ok=True)
+
+    def _leads_away(self, path: str) -> bool:
+        return any((self.root / parent).is_symlink() for parent in list(Path(path).parents)[:-1])
+
+    def _stay(self, path: str) -> None:
+        """Somebody else who may write here could have a site write over, or remove, files of its own elsewhere."""
+        if self._leads_away(path):
+            raise StorageError(
+                f"{(self.root / path).parent} is behind a link: expected folders that Peerwise made. Find out who put "
+                f"the link there, and remove it."
+            )
 
     def folders(self) -> list[str]:
         return self._names("", folders=True)
@@ -119,6 +132,7 @@ class LocalPlace:
     @contextmanager
     def alone(self, folder: str) -> Iterator[None]:
         own = self.root / folder
+        self._stay(f"{folder}/.lock")
         try:
             own.mkdir(parents=True, exist_ok=True)
             lock = FileLock(own / ".lock", timeout=PATIENCE)

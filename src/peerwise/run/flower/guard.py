@@ -15,7 +15,7 @@ from peerwise.exchange import LazyParcels, sizes_of
 from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name
 from peerwise.models.worker import Worker, contract
 from peerwise.parcels import Parcel
-from peerwise.parcels.gate import Gate
+from peerwise.parcels.gate import Gate, broke_the_worker, checked_models
 from peerwise.run.one_turn import Told, Turn
 
 TRIED = 256  # own rows on which a peer's model must keep its contract
@@ -54,15 +54,18 @@ class Guard:
         return turn
 
     def _passed(self, sender: str, parcel: Parcel) -> Parcel:
-        models = parcel.get(MODELS)
-        if not isinstance(models, Mapping):
+        if MODELS not in parcel:
             return parcel
+        models = checked_models(parcel[MODELS], sender)
         mine = inputs_of(self.site)
         # A method that matches columns by name says which the model takes, and feeds it those.
         columns = parcel.get("features")
         inputs = {"x": (len(columns),)} if self.site.kind == "table" and isinstance(columns, list) else mine
-        gate, passed = Gate(self.worker), {}
+        gate, passed, broken = Gate(self.worker), {}, ""
         for name, data in models.items():
+            if broken:
+                self.left_out[full_name(name, sender)] = f"not looked at, because of {broken!r} of the same site"
+                continue
             try:
                 gate.check(data, inputs=inputs, classes=len(self.site.classes))
                 if inputs == mine:
@@ -70,7 +73,8 @@ class Guard:
                     contract(self.worker.open(data, full_name(name, sender)), rows, len(self.site.classes))
                 passed[name] = data
             except PeerwiseError as error:
-                self.left_out[full_name(str(name), sender)] = reason(error)
+                self.left_out[full_name(name, sender)] = reason(error)
+                broken = name if broke_the_worker(error) else ""
         return Parcel(**{**parcel, MODELS: passed})
 
 

@@ -14,7 +14,7 @@ from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker, contract
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import check_card
-from peerwise.parcels.gate import Gate, ModelFacts
+from peerwise.parcels.gate import Gate, ModelFacts, broke_the_worker, checked_models
 from peerwise.parcels.signed import Manifest, unseal
 from peerwise.run.peer.arrivals import arrivals, decisions, forget, forget_older, in_use, keep_arrival
 from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
@@ -94,7 +94,7 @@ def _take_in(
     peer: PeerFolder, manifest: Manifest, blobs: Mapping[str, bytes], site: Site, gate: Gate, worker: Worker
 ) -> Outcome:
     parcel = unseal(manifest, blobs)
-    check_card(manifest.card)
+    _check_claims(peer, check_card(manifest.card))
     passed, facts, left_out = admitted(parcel, manifest.site, site, peer.task.inputs, gate, worker)
     for model, why in left_out.items():
         note_once(peer, manifest.site, model, why, version=manifest.version)
@@ -111,19 +111,22 @@ def admitted(
 ) -> tuple[dict[str, bytes], dict[str, Any], dict[str, str]]:
     """The models that pass the gate and keep their contract on this site's rows, facts of these, and why others do
     not."""
-    models = parcel.get("models", {})  # without any it holds arrays, which are no program; its method checks them
-    if not isinstance(models, Mapping) or not all(isinstance(data, bytes) for data in models.values()):
-        raise ParcelError(f"site {sender!r} sent {sorted(parcel)[:8]}: expected models by name, and classes.")
+    # Without any it holds arrays, which are no program; its method checks them.
+    models = checked_models(parcel.get("models", {}), sender)
     if models and parcel.get("classes") != list(site.classes):
         raise ClassMismatch(
-            f"site {sender!r} answers over {str(parcel.get('classes'))[:200]}: expected {list(site.classes)}, as the "
+            f"site {sender!r} answers over {repr(parcel.get('classes'))[:200]}: expected {list(site.classes)}, as the "
             f"task has them, in this order."
         )
     rows = (site.val if len(site.val) else site.train).X[:TRIED]
     passed: dict[str, bytes] = {}
     facts: dict[str, Any] = {}
     left_out: dict[str, str] = {}
+    broken = ""
     for name, data in sorted(models.items()):
+        if broken:
+            left_out[name] = f"not looked at, because of {broken!r} of the same site: {left_out[broken]}"
+            continue
         try:
             found = gate.check(data, inputs=inputs, classes=len(site.classes))
             _check_names(found, site, sender)
@@ -132,7 +135,17 @@ def admitted(
             passed[name], facts[name] = data, asdict(found)
         except PeerwiseError as error:
             left_out[name] = reason(error)
+            broken = name if broke_the_worker(error) else ""
     return passed, facts, left_out
+
+
+def _check_claims(peer: PeerFolder, card: Mapping[str, Any]) -> None:
+    """Most of a card can only be believed; whether it is of this task can be seen."""
+    if card["task"]["digest"] != peer.federation.task or card["classes"] != list(peer.task.classes):
+        raise ParcelError(
+            f"its card is of the task {card['task']['name']!r} ({card['task']['digest'][:12]}) with the classes "
+            f"{repr(card['classes'])[:200]}: expected {peer.federation.task[:12]} with {list(peer.task.classes)}."
+        )
 
 
 def _check_names(found: ModelFacts, site: Site, sender: str) -> None:

@@ -39,7 +39,7 @@ def review(peer: PeerFolder, worker: Worker, site_name: str | None = None) -> di
 
 
 def _reviewed(peer: PeerFolder, arrival: Arrival, site: Site, rows: Rows, own_says: NDArray[Any]) -> dict[str, Any]:
-    models = parcel_of(peer, arrival)["models"]
+    models = parcel_of(peer, arrival).get("models", {})  # none where its method sends arrays
     files = {full_name(model, arrival.site): data for model, data in sorted(models.items())}
     asked = pool_logits(site, files, rows.X, may_fail=files)
     judged = {}
