@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,20 @@ def test_the_page_on_rounds_runs(capsys: Any, tmp_path: Path, monkeypatch: Any) 
     (block,) = python_blocks("docs/rounds.md")
     exec(compile(block, "docs/rounds.md", "exec"), {})
     assert "fedmosaic:surer" in capsys.readouterr().out
+
+
+def test_the_page_on_own_models_runs(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    module, use = python_blocks("docs/your-model.md")
+    path = tmp_path / "my_models.py"
+    path.write_text(module)
+    path.chmod(0o644)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_models", raising=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Skipping features without any observed values")
+        exec(compile(use, "docs/your-model.md", "exec"), {})
+    assert "feddes" in capsys.readouterr().out
+    monkeypatch.delitem(sys.modules, "my_models")
 
 
 def test_the_page_for_those_who_come_from_deslib_runs(capsys: Any) -> None:

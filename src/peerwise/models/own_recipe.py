@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from peerwise.errors import ConfigError, PeerwiseError, choices, reason
-from peerwise.models.recipe import Recipe
+from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.zoo import ZOO
 
 GROUP = "peerwise.models"
@@ -86,10 +86,14 @@ def own_recipe(name: str) -> Recipe:
     if isinstance(made, Recipe):
         return replace(made, name=plain, content=_content(make, made))
     _check_estimator(made, name)
-    from peerwise.models.estimator_fit import fit_estimator
-
-    fit = partial(fit_estimator, partial(_made, make, name), plain)
+    fit = partial(_fit, partial(_made, make, name), plain)
     return Recipe(plain, "table", about, fit, content=_content(make, made))
+
+
+def _fit(make: Callable[[int], Any], name: str, *rows: Any, **settings: Any) -> Fitted:
+    from peerwise.models.estimator_fit import fit_estimator  # and torch with it, when the first model is trained
+
+    return fit_estimator(make, name, *rows, **settings)
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -111,11 +111,12 @@ def _convert_imputer(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.operator_converters.imputer_op import convert_sklearn_imputer
 
     imputer, (output,) = operator.raw_operator, operator.outputs
-    floats = isinstance(operator.inputs[0].type, FloatTensorType)
-    kept = np.flatnonzero(~np.isnan(imputer.statistics_.astype(float))) if floats else ()
-    if not floats or imputer.keep_empty_features or len(kept) == len(imputer.statistics_):
+    numbers = isinstance(operator.inputs[0].type, FloatTensorType)
+    empty = np.array([numbers and np.isnan(value) for value in imputer.statistics_], dtype=bool)
+    if imputer.keep_empty_features or not empty.any():
         convert_sklearn_imputer(scope, operator, container)
         return
+    kept = np.flatnonzero(~empty)
     columns, picked = (scope.get_unique_variable_name(name) for name in ("columns", "picked"))
     container.add_initializer(columns, TensorProto.INT64, [len(kept)], kept.tolist())
     given = concatenate_variables(scope, operator.inputs, container)

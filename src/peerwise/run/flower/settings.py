@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from peerwise.errors import ConfigError
 from peerwise.methods import Method, check_settings, make_method
+from peerwise.models import ZOO
 from peerwise.run.experiment import Experiment, experiment_from
 
 NESTED = ("settings", "research")  # as JSON text, because Flower's configuration is flat
@@ -48,7 +49,13 @@ class FlowerSettings:
                 )
         if self.research and not self.research.get("dataset"):
             raise ConfigError(f"research is {self.research}, without a data set: expected one, or none of this.")
-        _ = self.experiment  # whose checks are those of the method and of the data set
+        # A node runs no code by a name that a hub has sent.
+        for name in self.experiment.models:
+            if name not in ZOO:
+                raise ConfigError(
+                    f"research.models names {name!r}: expected models of the zoo, as the nodes are told them by the "
+                    f"hub. Models of a site's own are named in its own folder."
+                )
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> FlowerSettings:
