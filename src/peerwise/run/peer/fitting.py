@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
@@ -27,7 +28,7 @@ from peerwise.run.peer.arrivals import in_use, parcel_of
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, made_method, method_of
 from peerwise.run.peer.training import trained
-from peerwise.run.rounds import begin, combined, hear, speak
+from peerwise.run.rounds import begin, check_sites, combined, hear, speak
 
 BUNDLE = "bundle"
 AFTERWARDS = "afterwards"
@@ -44,15 +45,17 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
         site = peer.site()
         site.opener = worker.open
         used = in_use(peer)
+        check_sites(method, [site])
         with one_thread():
             begin(method, site)
             said = {peer.name: speak(method, site, 0), **{name: parcel_of(peer, used[name]) for name in sorted(used)}}
             told, _ = combined(method, 0, dict(sorted(said.items())), {}, site.seed)
+            before = copy.deepcopy(site.state)
             hear(method, site, 0, told)
             if method.rounds > 1 and shelf is not None:
                 _afterwards(peer, method, site, shelf, list(used))
             report = {
-                **measured(peer, method, site, told),
+                **measured(peer, method, replace(site, state=before), told),
                 "peers": {name: arrival.version for name, arrival in used.items()},
                 "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
                 "fell_back": site.state.get(FELL_BACK),
@@ -87,17 +90,24 @@ def _instability(method: Method, site: Site) -> dict[str, Any] | None:
 
 
 def measured(peer: PeerFolder, method: Method, site: Site, told: Any) -> dict[str, Any]:
-    """Both on the validation rows: the method and the own model of the same pool. What learns from these rows too is
-    fitted once more without them, so that no figure is of rows that were learned from."""
+    """Both on the validation rows: the method and the own model of the same pool."""
     if not len(site.val):
         return {"validation": None}
-    probe = site
-    if {"own", "learner"} <= set(site.state):
-        probe = replace(
-            site, val=site.val.take(slice(0, 0)), state={k: site.state[k] for k in ("own", "run", "seconds")}
-        )
+    return {"validation": compared(peer, site, unlearned_answers(method, site, told), own_answers(site))}
+
+
+def unlearned_answers(method: Method, site: Site, told: Any) -> NDArray[np.float64]:
+    """What a site that is about to hear would say of its validation rows, each half of them answered by what has not
+    learned from that half: no figure is of rows that were learned from. A trust learner does without them all."""
+    order = site.rng("validation halves").permutation(len(site.val))
+    halves = [order] if isinstance(method, OneShot) else np.array_split(order, 2)
+    found = np.empty((len(site.val), len(site.classes)))
+    for half in (half for half in halves if len(half)):
+        rest = site.val.take(np.setdiff1d(order, half))
+        probe = replace(site, val=rest, state=copy.deepcopy(site.state))
         method.absorb(probe, 0, told)
-    return {"validation": compared(peer, site, method.predict_proba(probe, site.val.X), own_answers(site))}
+        found[half] = method.predict_proba(probe, site.val.X[half])
+    return found
 
 
 def own_answers(site: Site) -> NDArray[np.float64]:

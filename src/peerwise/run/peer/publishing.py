@@ -17,7 +17,7 @@ from peerwise.parcels.egress import Privacy, cleaned, contents, inspect, members
 from peerwise.parcels.signed import canonical, opened
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, method_of
-from peerwise.run.rounds import begin, speak
+from peerwise.run.rounds import begin, check_sites, speak
 
 TOPIC = "models"
 PUBLISHED = "published.json"
@@ -41,6 +41,7 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
             f"{method.called} has {method.rounds} rounds and publishes nothing beforehand: run 'peerwise fit' at all "
             f"sites at the same time."
         )
+    check_sites(method, [site])
     with one_thread():
         begin(method, site)
         said = speak(method, site, 0)
