@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from peerwise.errors import ParcelError
-from peerwise.parcels import pack, sha256, unpack
+from peerwise.parcels import Parcel, pack, sha256, unpack
 
 TYPES = [
     "bool",
@@ -194,3 +194,33 @@ def test_no_pickle_is_in_the_bytes():
     for data in (manifest, *blobs.values()):
         assert not data.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"))
         assert b"numpy" not in data
+
+
+def header_of(arrays: dict[str, object], data: bytes = b"") -> bytes:
+    text = json.dumps(arrays).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def with_arrays(blob: bytes, body: object) -> tuple[bytes, dict[str, bytes]]:
+    manifest = json.dumps({"format": 1, "arrays": sha256(blob), "body": body}).encode()
+    return manifest, {sha256(blob): blob}
+
+
+def test_complex_numbers_are_refused_as_they_could_not_have_been_packed():
+    blob = header_of({"0": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}}, bytes(8))
+    with pytest.raises(ParcelError, match="is of complex64"):
+        unpack(*with_arrays(blob, {"a": {"$array": "0"}}))
+
+
+def test_a_parcel_with_more_arrays_than_anybody_sends_is_refused_before_they_are_made():
+    """A hundred thousand arrays of no numbers are some megabytes, and gigabytes once they are made."""
+    empty = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    packed = with_arrays(header_of({str(place): empty for place in range(100_000)}), {"a": 1})
+    with pytest.raises(ParcelError, match="the header of the arrays has 700001 values"):
+        Parcel.decode(*packed)
+
+
+def test_a_parcel_with_more_values_than_anybody_sends_is_refused_before_they_are_read():
+    body = {"a": [[]] * 200_000}
+    with pytest.raises(ParcelError, match="the manifest has"):
+        Parcel.decode(json.dumps({"format": 1, "arrays": None, "body": body}).encode(), {})

@@ -73,7 +73,7 @@ def endless(steps: int = 1000, side: int = 2000) -> bytes:
     nodes = [node("MatMul", ["x", "up"], names[:1])]
     nodes += [node("MatMul", [before, "square"], [after]) for before, after in pairwise(names)]
     weights = [tensor("up", np.eye(4, side)), tensor("square", np.eye(side)), tensor("down", np.eye(side, 4))]
-    return file(*nodes, node("MatMul", [names[-1], "down"], ["last"]), weights=weights, last="last")
+    return bytes(file(*nodes, node("MatMul", [names[-1], "down"], ["last"]), weights=weights, last="last"))
 
 
 def test_a_site_whose_model_hangs_is_not_waited_for_again_with_its_next(published_sites: Sites) -> None:

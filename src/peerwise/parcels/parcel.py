@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from peerwise.parcels.tree import Blobs, pack, unpack
+from peerwise.parcels.tree import MOST_SENT, Blobs, pack, unpack
 
 
 class Parcel(Mapping[str, Any]):
@@ -57,7 +57,7 @@ class Parcel(Mapping[str, Any]):
 
     @classmethod
     def decode(cls, manifest: bytes, blobs: Mapping[str, bytes]) -> Parcel:
-        return cls.of_size(size(manifest, blobs), unpack(manifest, blobs))
+        return cls.of_size(size(manifest, blobs), unpack(manifest, blobs, MOST_SENT))
 
     @classmethod
     def of_size(cls, nbytes: int, items: Mapping[str, Any]) -> Parcel:

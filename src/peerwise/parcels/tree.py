@@ -27,6 +27,7 @@ Parts = Sequence[bytes | memoryview]
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100
 MOST_VALUES = 5_000_000
+MOST_SENT = 250_000  # values in the manifest of what others send, and in the header of its arrays: each takes memory
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 MOST_BITS = 256  # the state of a random generator holds numbers of 128
 
@@ -50,6 +51,7 @@ def pack_parts(tree: Mapping[str, Any], named: Callable[[Parts], str]) -> tuple[
     manifest = {"format": 1, "body": body, "arrays": None}
     if arrays:
         data = flat_parts(arrays)
+        _check_header(data[0][8:], MOST_VALUES)
         name = named(data)
         manifest["arrays"] = name
         blobs = {name: data, **blobs}
@@ -66,9 +68,9 @@ def _sha256_of(parts: Parts) -> str:
     return total.hexdigest()
 
 
-def blob_names(manifest: bytes) -> list[str]:
+def blob_names(manifest: bytes, most_values: int = MOST_VALUES) -> list[str]:
     """The sha256 of every blob that a manifest needs."""
-    return _blob_names(_parse(manifest))
+    return _blob_names(_parse(manifest, most_values))
 
 
 def _blob_names(parsed: Mapping[str, Any]) -> list[str]:
@@ -105,14 +107,11 @@ def _keys(node: Any) -> set[str]:
     return set().union(*map(_keys, node)) if isinstance(node, list) else set()
 
 
-def unpack(manifest: bytes, blobs: Mapping[str, bytes]) -> dict[str, Any]:
+def unpack(manifest: bytes, blobs: Mapping[str, bytes], most_values: int = MOST_VALUES) -> dict[str, Any]:
     """The tree again; a blob that is missing or whose bytes do not match its name is refused."""
-    parsed = _parse(manifest)
+    parsed = _parse(manifest, most_values)
     _verify(parsed, blobs)
-    try:
-        arrays = load_arrays(blobs[parsed["arrays"]]) if parsed["arrays"] is not None else {}
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ParcelError(f"the arrays blob is not safetensors ({error}): expected what Peerwise writes.") from error
+    arrays = _arrays(blobs[parsed["arrays"]], most_values) if parsed["arrays"] is not None else {}
     try:
         tree = _decode(parsed["body"], arrays, blobs)
     except RecursionError as error:
@@ -131,6 +130,24 @@ def unpack_own(manifest: bytes, blobs: Mapping[str, memoryview]) -> dict[str, An
     return tree
 
 
+def _arrays(blob: bytes, most_values: int) -> dict[str, NDArray[Any]]:
+    """Bounded before it is parsed: an array of no numbers takes a few bytes of the header and much more memory."""
+    _check_header(blob[8 : 8 + int.from_bytes(blob[:8], "little")], most_values)
+    try:
+        arrays: dict[str, NDArray[Any]] = load_arrays(blob)
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ParcelError(f"the arrays blob is not safetensors ({error}): expected what Peerwise writes.") from error
+    for name, array in arrays.items():
+        if array.dtype not in NAMES:
+            raise ParcelError(f"array {name[:80]!r} is of {array.dtype}: expected numbers or booleans.")
+    return arrays
+
+
+def _check_header(header: bytes | memoryview, most_values: int) -> None:
+    what = "the header of the arrays"
+    bounded(bytes(header), most_bytes=MOST_BYTES, most_depth=4, most_values=most_values, what=what)
+
+
 def _verify(parsed: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
     for name in _blob_names(parsed):
         if name not in blobs:
@@ -143,12 +160,12 @@ def _verify(parsed: Mapping[str, Any], blobs: Mapping[str, bytes]) -> None:
             )
 
 
-def _parse(manifest: bytes) -> dict[str, Any]:
+def _parse(manifest: bytes, most_values: int = MOST_VALUES) -> dict[str, Any]:
     parsed = strict_json(
         manifest,
         most_bytes=MOST_BYTES,
         most_depth=MOST_DEPTH,
-        most_values=MOST_VALUES,
+        most_values=most_values,
         most_bits=MOST_BITS,
         what="the manifest",
     )

@@ -9,7 +9,7 @@ from peerwise.errors import ParcelError
 from peerwise.parcels.parcel import Parcel
 from peerwise.parcels.signed.identity import Identity
 from peerwise.parcels.signed.manifest import Manifest
-from peerwise.parcels.tree import blob_names, sha256
+from peerwise.parcels.tree import MOST_SENT, blob_names, sha256
 
 
 def seal(
@@ -26,6 +26,7 @@ def seal(
 ) -> tuple[bytes, dict[str, bytes]]:
     """The signed manifest of a parcel, and its blobs; the packed tree's own manifest is one of them."""
     tree, blobs = parcel.encode()
+    blob_names(tree, MOST_SENT)  # what nobody would read is not sent
     name = sha256(tree)
     blobs = {name: tree, **blobs}
     sizes = {key: len(data) for key, data in blobs.items()}
@@ -64,7 +65,7 @@ def unseal(manifest: Manifest, blobs: Mapping[str, bytes]) -> Parcel:
         raise ParcelError(
             f"blob {manifest.parcel[:12]} of {manifest.site} does not match its sha256: it was changed. Fetch it again."
         )
-    needed = set(blob_names(tree))
+    needed = set(blob_names(tree, MOST_SENT))
     if needed | {manifest.parcel} != set(manifest.blobs):
         raise ParcelError(
             f"the parcel of {manifest.site} needs {len(needed)} blobs, and its manifest signs others: "
