@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Literal
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.console import Console
 from peerwise.cli.output import messages_console, print_json, results_console
 from peerwise.errors import ConfigError
 from peerwise.parcels.signed.editions import version_of
+
+WIDTH = 100
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -77,6 +80,12 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 
 def line(console: Console, text: str = "") -> None:
     console.print(text, markup=False, soft_wrap=True)
+
+
+def folded(console: Console, text: str, indent: int, style: str | None = None) -> None:
+    """A long line over several, those after the first moved in; words, and with them paths and names, stay whole."""
+    lines = fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    console.print(lines, style=style, markup=False, soft_wrap=True)
 
 
 def day(seconds: int | None) -> str:

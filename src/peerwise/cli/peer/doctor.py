@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, show
+from peerwise.cli.peer.common import add_folder, add_verb, folded, show
 
 PROBLEMS = 2  # as for any bad input
 
@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
 def _print(console: Console, found: list[Any]) -> None:
     styles = {"ok": None, "warning": "yellow", "problem": "bold red"}
     for check in found:
-        console.print(f"{check.verdict:<8}", style=styles[check.verdict], end=" ", markup=False)
-        line(console, f"{check.what:<12} {check.text}")
+        text = f"{check.verdict:<8} {check.what:<12} {check.text}"
+        folded(console, text, 22, style=styles[check.verdict])

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, worker
+from peerwise.cli.peer.common import add_folder, add_verb, folded, line, say, show, worker
 from peerwise.parcels.signed.editions import edition
 
 
@@ -58,11 +58,11 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         if found["chosen_on_validation"]:
             line(console, "the round that answers was chosen on these rows, so they flatter it a little")
     for name, why in found["left_out"].items():
-        line(console, f"without {name}: {why}")
+        folded(console, f"without {name}: {why}", 4)
     if found["fell_back"]:
-        line(console, f"answers come from the {found['fell_back']['to']}: {found['fell_back']['why']}")
+        folded(console, f"answers come from the {found['fell_back']['to']}: {found['fell_back']['why']}", 4)
     if found["instability"] and found["instability"]["warning"]:
-        line(console, f"warning: {found['instability']['warning']}")
+        folded(console, f"warning: {found['instability']['warning']}", 4)
 
 
 def _compare(console: Console, figures: dict[str, Any]) -> None:

@@ -59,13 +59,16 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from peerwise.exchange.folder_shelf import FolderShelf
     from peerwise.run.peer import found, join
 
     _check_flags(arguments)
     settings = _settings(arguments)
     if arguments.invite is not None:
         told = join(arguments.folder, settings, arguments.invite, arguments.fingerprint)
-        return show(arguments, told, lambda console: _joined(console, told))
+        return show(arguments, told, lambda console: _joined(console, told, arguments.folder))
+    if settings["meeting"]["folder"]:
+        FolderShelf(settings["meeting"]["folder"], "founder")  # refused now, and not when something is published
     told = found(arguments.folder, settings, _task(arguments), public=arguments.public or "")
     return show(arguments, told, lambda console: _founded(console, told, arguments.folder))
 
@@ -137,7 +140,8 @@ def _founded(console: Console, told: dict[str, Any], folder: Path) -> None:
     line(console, f"and read out to them, over the telephone: {told['fingerprint']}")
 
 
-def _joined(console: Console, told: dict[str, Any]) -> None:
+def _joined(console: Console, told: dict[str, Any], folder: Path) -> None:
     line(console, f"{told['site']} asks to join; send to the founder: {told['request']}")
     line(console, f"and read out to the founder, over the telephone: {told['fingerprint']}")
-    line(console, "then take in the founder's answer: peerwise admit WELCOME")
+    line(console, f"then take in the founder's answer: peerwise admit WELCOME --folder {folder}")
+    line(console, f"meanwhile, hold your rows against the task: peerwise doctor --folder {folder}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, size
+from peerwise.cli.peer.common import add_folder, add_verb, folded, line, say, show, size
 
 
 def add_to(verbs: Any) -> None:
@@ -41,11 +41,11 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         line(console, f"  {item['name']:<24} {item['kind']:<9} {size(item['bytes']):>9}  sha256 {item['sha256'][:16]}")
     line(console)
     for model, finding in found["findings"].items():
-        line(console, f"{model:<12} {_told(finding)}")
+        folded(console, f"{model:<12} {_told(finding)}", 13)
     line(console)
     line(console, "card:")
     for text in card_lines(found["card"]):
-        line(console, f"  {text}")
+        folded(console, f"  {text}", 12)
 
 
 def _told(finding: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, say, show, worker
+from peerwise.cli.peer.common import add_folder, add_verb, folded, line, say, show, worker
 from peerwise.parcels.signed.editions import edition
 
 
@@ -36,13 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(console: Console, found: dict[str, Any]) -> None:
     note = found["members"]["note"]
-    line(console, f"list of members: version {found['members']['version']}{f' ({note})' if note else ''}")
+    version = found["members"]["version"]
+    folded(console, f"list of members: version {version}" + (f"; no newer one is known: {note}" if note else ""), 4)
     if not found["peers"]:
         line(console, "there are no other members yet")
     for name, outcome in found["peers"].items():
-        line(console, f"{name:<20} {_told(outcome)}")
+        folded(console, f"{name:<20} {_told(outcome)}", 21)
         for model, why in outcome.get("left_out", {}).items():
-            line(console, f"{'':<20} without {model}: {why}")
+            folded(console, f"{'':<20} without {model}: {why}", 21)
     if found["refitted"]:
         line(console, f"fitted again without {', '.join(found['refitted']['without'])}, which may no longer be used")
     if any(outcome["outcome"] == "new" for outcome in found["peers"].values()):

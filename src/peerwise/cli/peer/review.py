@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, share, show, size, worker
+from peerwise.cli.peer.common import add_folder, add_verb, folded, line, share, show, size, worker
 from peerwise.parcels.signed.editions import edition
 
 
@@ -45,11 +45,11 @@ def _print(console: Console, found: dict[str, Any], *, cards: bool) -> None:
         for name, model in arrival["models"].items():
             line(console, f"{name + '@' + arrival['site']:<26} {_figures(model, found['own_wrong'])}".rstrip())
         state = f"{arrival['decided']} by {arrival['by']}: {arrival['why']}" if arrival["by"] else "not decided"
-        line(console, f"  version {edition(arrival['version'])}, {state}")
+        folded(console, f"  version {edition(arrival['version'])}, {state}", 4)
         for name, why in arrival["left_out"].items():
-            line(console, f"  without {name}: {why}")
+            folded(console, f"  without {name}: {why}", 4)
         for text in card_lines(arrival["card"]) if cards else ():
-            line(console, f"  {text}")
+            folded(console, f"  {text}", 12)
     waiting = [arrival["site"] for arrival in found["arrivals"] if not arrival["by"]]
     if waiting:
         line(console, f"next: peerwise accept {waiting[0]} --why TEXT, or peerwise refuse {waiting[0]} --why TEXT")

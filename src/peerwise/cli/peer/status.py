@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, day, line, show
+from peerwise.cli.peer.common import add_folder, add_verb, day, folded, line, show
 from peerwise.parcels.signed.editions import edition
 
 
@@ -51,4 +51,4 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         with_ = ", ".join(f"{site} ({edition(version)})" for site, version in bundle["peers"].items()) or "no peers"
         line(console, f"fitted: {bundle['method']} on {day(bundle['made'])} with {with_}")
     for text in found["due"]:
-        line(console, f"due: {text}")
+        folded(console, f"due: {text}", 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from peerwise.cli.peer.common import add_folder, add_verb, line, say, share, show, size
+from peerwise.cli.peer.common import add_folder, add_verb, folded, line, say, share, show, size
 
 
 def add_to(verbs: Any) -> None:
@@ -41,4 +41,4 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     own = found["own"]
     line(console, f"{'their mean':<16} {share(own['accuracy']):>9} {share(own['balanced_accuracy']):>9}")
     for name, why in found["left_out"].items():
-        line(console, f"{name} could not be trained: {why}")
+        folded(console, f"{name} could not be trained: {why}", 4)

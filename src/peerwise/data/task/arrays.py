@@ -16,7 +16,7 @@ from peerwise.data.task.mapping import ColumnMap
 from peerwise.data.task.problems import Looked, listed
 from peerwise.data.task.tables import labels
 from peerwise.data.task.task import Task
-from peerwise.errors import MissingData
+from peerwise.errors import BrokenFile, MissingData
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -27,6 +27,8 @@ def look_at_arrays(
     """y: class names, or places among the task's classes, unless the mapping has codes for the target."""
     if not path.is_file():
         raise MissingData(f"{path} is not there; give the path of an .npz file.")
+    if path.suffix != ".npz":
+        raise BrokenFile(f"{path.name} is no .npz file: expected one, because the task has {task.kind} rows.")
     arrays = read_npz(path)
     found = Looked()
     parts = ("X",) if task.kind == "image" else ("static", "series")

@@ -85,7 +85,7 @@ def read_settings(path: Path) -> Settings:
     """Refuse, before any work, what cannot be meant."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(
             f"{path} is not there: expected the folder of a site. Make one with 'peerwise init FOLDER', or name it "
             f"with --folder."
