@@ -170,6 +170,28 @@ def test_one_class_is_enough(write: Any) -> None:
     assert (said.argmax(axis=1) == 2).all()
 
 
+@pytest.mark.parametrize("sort", ["bayes", "xgboost"])
+def test_rows_may_count_differently(sort: str, write: Any) -> None:
+    write()
+    rows = some_site(classes=(0, 1)).train
+    fit: Any = own_recipe(f"my_models:{sort}").fit
+    weights = np.where(rows.y == 1, 1e-3, 1.0)
+    plain, weighted = (
+        fit(rows, None, classes=4, features=(), seed=0, **more).predict_proba(rows.X)[:, 1].mean()
+        for more in ({}, {"weights": weights})
+    )
+    assert weighted < plain / 2
+
+
+def test_a_model_for_which_all_rows_count_alike_says_so(write: Any) -> None:
+    write()
+    rows = some_site().train
+    fit: Any = own_recipe("my_models:neighbours").fit
+    fit(rows, None, classes=4, features=(), seed=0, weights=np.ones(len(rows)))
+    with pytest.raises(ModelError, match=r"'my_models\.neighbours' takes no sample_weight"):
+        fit(rows, None, classes=4, features=(), seed=0, weights=np.full(len(rows), 0.5))
+
+
 @pytest.mark.parametrize("sort", ["trees", "net", "by_seed", "xgboost"])
 def test_the_seed_alone_decides_the_file(sort: str, write: Any) -> None:
     write()

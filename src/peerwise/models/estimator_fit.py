@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from peerwise.data.rows import Feature, Rows
-from peerwise.errors import ModelError
+from peerwise.errors import ModelError, PeerwiseError
 from peerwise.models.fitted import NetFitted
 from peerwise.models.onnx_graph import finished, first_line, probabilities_to_logits
 from peerwise.models.outputs import FLOOR, checked_probabilities
@@ -69,8 +70,8 @@ def fit_estimator(
         return NetFitted(Constant(logits), X[:1], None)
     try:
         model = _seeded(clone(make(seed % 2**31)), seed % 2**31)  # some libraries want 31 bits
-        model.fit(X, y, **_weighted(model, weights))
-    except (OSError, MemoryError):
+        model.fit(X, y, **_weighted(model, name, weights))
+    except (OSError, MemoryError, PeerwiseError):
         raise
     except Exception as error:
         raise ModelError(
@@ -87,11 +88,16 @@ def _seeded(model: Any, seed: int) -> Any:
     return model.set_params(**dict.fromkeys(free, seed)) if free else model
 
 
-def _weighted(model: Any, weights: NDArray[np.float64] | None) -> dict[str, Any]:
-    if weights is None:
+def _weighted(model: Any, name: str, weights: NDArray[np.float64] | None) -> dict[str, Any]:
+    if weights is None or (weights == 1).all():
         return {}
-    last = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return {f"{last}sample_weight": weights}
+    step, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ModelError(
+            f"model {name!r} takes no sample_weight, and here rows count differently: expected one that does. Name "
+            f"another model first, or another method."
+        )
+    return {f"{step}__sample_weight" if step else "sample_weight": weights}
 
 
 def _table(X: Any) -> NDArray[np.float32]:
