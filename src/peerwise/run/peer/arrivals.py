@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from peerwise.errors import ConfigError, NotTrusted, choices
+from peerwise.errors import ConfigError, NotTrusted, ParcelError, choices
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import Ledger, Manifest
 from peerwise.parcels.signed.editions import edition
@@ -56,9 +56,15 @@ def arrivals(peer: PeerFolder) -> list[Arrival]:
     found = []
     for path in sorted(peer.arrived.folder.glob("*/*.json")):
         site, version = path.parent.name, int(path.stem)
-        about = peer.arrived.load_item(_place(site, version), "about")
         state, by, why = decided.get((site, version), ("waiting", "", ""))
-        found.append(Arrival(site=site, decided=state, by=by, why=why, **about))
+        try:
+            about = peer.arrived.load_item(_place(site, version), "about")
+            found.append(Arrival(site=site, decided=state, by=by, why=why, **about))
+        except (ParcelError, TypeError) as error:
+            raise ParcelError(
+                f"{path} is damaged or of another version of Peerwise ({error}): remove it, and run 'peerwise pull', "
+                f"which fetches it again."
+            ) from error
     return found
 
 

@@ -271,7 +271,14 @@ class PeerFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """A small file of our own; empty where there is none yet."""
         path = self.path / name
-        found: dict[str, Any] = strict_json(path.read_bytes()) if path.is_file() else {}
+        if not path.is_file():
+            return {}
+        try:
+            found = strict_json(path.read_bytes())
+        except ParcelError as error:
+            raise ParcelError(f"{path} is damaged ({error}): remove it, and run 'peerwise publish' again.") from error
+        if not isinstance(found, dict):
+            raise ParcelError(f"{path} is damaged: expected an object. Remove it, and run 'peerwise publish' again.")
         return found
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:

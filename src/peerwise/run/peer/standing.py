@@ -70,7 +70,7 @@ def _shown(peer: PeerFolder) -> str | None:
     published = peer.read_json(PUBLISHED)
     if not published.get("version"):
         return "nothing is published: run 'peerwise preview', then 'peerwise publish'."
-    if published["key"] != peer.identity.public:
+    if published.get("key") != peer.identity.public:
         return "what is published is signed by a former key, and nobody takes it: run 'peerwise publish'."
     left = published["expires"] - peer.now()
     if left < min(SOON, peer.settings.lifetime // 2):
