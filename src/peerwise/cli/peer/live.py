@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--every is {arguments.every}: expected seconds, or 0 for never.")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        # In a thread of its own: a handler that waits for a lock which the code it interrupts holds would wait forever.
+        signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
     live(PeerFolder(arguments.folder), stop, lambda text: say(arguments, text), pull_seconds=arguments.every)
     return 0

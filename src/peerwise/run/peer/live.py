@@ -6,15 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from peerwise.errors import ConfigError, PeerwiseError, reason
+from peerwise.errors import ConfigError, ExchangeError, PeerwiseError, reason
 from peerwise.exchange.zenoh_session import open_session
 from peerwise.models.worker import Worker
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.membership import show_list
-from peerwise.run.peer.pulling import others, pull, take_list
+from peerwise.run.peer.pulling import pull, take_list
 from peerwise.run.peer.shelves import outbox, server, session_config, zenoh_shelf
 
 LIST_SECONDS = 30.0  # how often the list of members is asked for
+AGAIN_SECONDS = 5.0
 
 Tell = Callable[[str], None]
 
@@ -24,15 +25,23 @@ def live(peer: PeerFolder, stop: threading.Event, tell: Tell, *, pull_seconds: f
     if not peer.settings.meeting.is_live:
         raise ConfigError(f"{peer.name} meets the others in a folder, where nobody has to stay: run 'peerwise pull'.")
     show_list(peer, outbox(peer))
+    opened = False
     while not stop.is_set():
-        version = peer.roster().version
-        session = open_session(session_config(peer, listening=True))
+        known = peer.known_roster()
+        try:
+            session = open_session(session_config(peer, listening=True))
+        except ExchangeError as error:
+            if not opened:
+                raise
+            tell(reason(error))  # another command of this site may have taken the address meanwhile
+            stop.wait(AGAIN_SECONDS)
+            continue
+        opened = True
         try:
             with server(peer, session):
-                tell(
-                    f"{peer.name} is live at {peer.settings.meeting.listen}, list {version}: {', '.join(others(peer))}"
-                )
-                _stay(peer, session, version, stop, tell, pull_seconds)
+                names = ", ".join(name for name in known.names if name != peer.name)
+                tell(f"{peer.name} is live at {peer.settings.meeting.listen}, list {known.version}: {names}")
+                _stay(peer, session, known.version, stop, tell, pull_seconds)
         finally:
             session.close()
     tell("stopped")
@@ -54,9 +63,9 @@ def _stay(peer: PeerFolder, session: Any, version: int, stop: threading.Event, t
             else:
                 with peer.held():
                     take_list(peer, shelf)
-            if peer.roster().version != version:
-                return
         except PeerwiseError as error:  # a site that stays outlives what one look has found
             tell(reason(error))
+        if peer.known_roster().version != version:
+            return
         stop.wait(min(LIST_SECONDS, every) if every else LIST_SECONDS)
         waited += min(LIST_SECONDS, every) if every else LIST_SECONDS

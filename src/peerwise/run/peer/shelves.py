@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from peerwise.exchange.zenoh_settings import zenoh_config
 from peerwise.exchange.zenoh_shelf import ZenohShelf
 from peerwise.run.peer.folder import PeerFolder
 
+OWN_SECONDS = 10.0  # to find this site's own live process
+
 
 def outbox(peer: PeerFolder) -> FolderShelf:
     """Where this site lays out what it says; nobody need be there."""
@@ -28,7 +31,7 @@ def open_shelf(peer: PeerFolder) -> Shelf:
     """To ask the others; the caller closes it."""
     if not peer.settings.meeting.is_live:
         return outbox(peer)
-    return zenoh_shelf(peer, open_session(session_config(peer, listening=False)))
+    return _asking(peer)
 
 
 @contextmanager
@@ -38,22 +41,42 @@ def opened_shelf(peer: PeerFolder, *, serving: bool = False) -> Iterator[Shelf]:
         yield outbox(peer)
         return
     with ExitStack() as stack:
-        if not serving:
-            shelf = zenoh_shelf(peer, open_session(session_config(peer, listening=False)))
-        else:
-            try:
-                session = open_session(session_config(peer, listening=True))
-                stack.enter_context(server(peer, session))
-            except ExchangeError:  # `peerwise live` has the address, and serves the same outbox
-                session = open_session(session_config(peer, listening=False))
-            shelf = zenoh_shelf(peer, session)
+        shelf = _serving(peer, stack) if serving else _asking(peer)
         stack.callback(shelf.close)
         yield shelf
 
 
+def _asking(peer: PeerFolder) -> ZenohShelf:
+    return zenoh_shelf(peer, open_session(session_config(peer, listening=False)))
+
+
+def _serving(peer: PeerFolder, stack: ExitStack) -> ZenohShelf:
+    try:
+        session = open_session(session_config(peer, listening=True))
+    except ExchangeError:  # `peerwise live` has the address, and serves the same outbox; or somebody else has it
+        shelf = _asking(peer)
+        if not _is_served(peer, shelf):
+            shelf.close()
+            raise
+        return shelf
+    stack.enter_context(server(peer, session))
+    return zenoh_shelf(peer, session)
+
+
+def _is_served(peer: PeerFolder, shelf: ZenohShelf) -> bool:
+    """Whether another process of this site answers for it."""
+    until = time.monotonic() + OWN_SECONDS
+    while peer.name not in shelf.members():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
+
+
 def session_config(peer: PeerFolder, *, listening: bool) -> dict[str, Any]:
-    """Members call each other at the addresses of the list; those of the settings come first."""
-    roster, meeting = peer.roster(), peer.settings.meeting
+    """Members call each other at the addresses of the list; those of the settings come first. A list that has ended
+    will do to ask for the next one: what is signed is held against a list that counts."""
+    roster, meeting = peer.known_roster(), peer.settings.meeting
     listed = [roster.member(name).address for name in roster.names if name != peer.name]
     known = [address for address in (*meeting.connect, *listed) if address]
     if not listening:
