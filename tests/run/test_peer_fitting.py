@@ -24,6 +24,8 @@ from peerwise.run.peer.arrivals import parcel_of
 from peerwise.run.peer.fitting import unlearned_answers
 from peerwise.run.rounds import answer, begin, run_method, speak
 
+SETTINGS = {"stacking": {"meta": "logistic"}}  # which is quicker than a forest
+
 
 def fitted(sites: Sites, worker: Worker, at: str = "north") -> dict[str, Any]:
     return fit(sites[at], worker, sites.shelf(at))
@@ -32,7 +34,7 @@ def fitted(sites: Sites, worker: Worker, at: str = "north") -> dict[str, Any]:
 def joined(sites: Sites, worker: Worker, method: str, **settings: Any) -> Sites:
     """All sites have settled on a method, published, and pulled from each other without being asked."""
     for name in sites:
-        sites.change(name, method=method, ask="never", **settings)
+        sites.change(name, method=method, ask="never", method_settings=SETTINGS.get(method, {}), **settings)
         sites.publish(name)
     for name in sites:
         sites.pull(name, worker)
@@ -141,7 +143,7 @@ def test_the_figures_are_those_of_the_answers(fitted_sites: Sites, worker: Worke
 
 def test_without_any_peer_the_own_models_answer(formed_sites: Sites, worker: Worker) -> None:
     for method in ("feddes", "knorae", "stacking"):
-        formed_sites.change("north", method=method)
+        formed_sites.change("north", method=method, method_settings=SETTINGS.get(method, {}))
         assert fitted(formed_sites, worker)["peers"] == {}
         said = predict(formed_sites["north"], formed_sites.root / "south.csv", worker, 1)
         assert len(said.probabilities) == 90
@@ -214,7 +216,7 @@ def test_another_method_makes_a_refit_due(fitted_sites: Sites, worker: Worker) -
 
 def test_peers_that_publish_for_another_method_are_named(published_sites: Sites, worker: Worker) -> None:
     sites = published_sites
-    sites.change("north", method="stacking", ask="never")
+    sites.change("north", method="stacking", method_settings=SETTINGS["stacking"], ask="never")
     sites.pull("north", worker)
     told = fitted(sites, worker)
     assert set(told["left_out"]) == {"*@south", "*@east"}

@@ -119,6 +119,19 @@ def test_a_model_with_small_leaves_is_held_back(formed_sites: Sites) -> None:
     assert sites.told("south", "published") == []
 
 
+def test_a_model_that_may_not_leave_keeps_no_other_back(formed_sites: Sites, worker: Worker) -> None:
+    sites = formed_sites
+    sites.change("south", models=["forest", "logistic"], min_leaf=40)
+    told = preview(sites["south"], sites.shelf("south"))
+    assert list(told["held"]) == ["forest"]
+    assert list(told["card"]["models"]) == ["logistic"]
+    assert list(sites.publish("south")["held"]) == ["forest"]
+    assert payload(sites, "south")["card"] == told["card"]
+    line = sites.told("south", "published")[0]
+    assert (line["models"], line["held"]) == (["logistic"], ["forest"])
+    assert sites.pull("north", worker)["peers"]["south"]["models"] == ["logistic"]
+
+
 def test_a_held_model_leaves_only_with_a_reason_that_all_can_read(formed_sites: Sites, worker: Worker) -> None:
     sites = formed_sites
     sites.change("south", models=["forest", "logistic"], min_leaf=40)
