@@ -131,7 +131,11 @@ class Worker:
             process.isolation()
         except WorkerError:  # it was killed before it was ready: no model is to blame
             process = self._replace()
-            process.isolation()
+            try:
+                process.isolation()
+            except WorkerError:  # nor is there anything to wait for at the next
+                self._end()
+                raise
         return process
 
     def _replace(self) -> Process:

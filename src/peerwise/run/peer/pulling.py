@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peerwise.data import Site
-from peerwise.errors import ClassMismatch, ExchangeError, ParcelError, PeerwiseError, reason
+from peerwise.errors import ClassMismatch, ExchangeError, ParcelError, PeerwiseError, StorageError, reason
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker, contract
@@ -83,7 +83,10 @@ def _pull_one(peer: PeerFolder, exchange: SignedExchange, name: str, site: Site,
             _follow(peer, manifest)  # a pull that was killed may have left that to this one
             return {"outcome": "known", "version": manifest.version}
         return _take_in(peer, manifest, exchange.blobs(manifest), site, gate, worker)
+    except StorageError:  # our own disk: no peer is to blame
+        raise
     except ExchangeError as error:
+        note_once(peer, name, TOPIC, reason(error))
         return {"outcome": "unreachable", "why": str(error)}
     except PeerwiseError as error:
         note_once(peer, name, TOPIC, reason(error))
