@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.data import Site
-from peerwise.errors import ExchangeError, ParcelError
+from peerwise.errors import ConfigError, ExchangeError, ParcelError, reason
 from peerwise.exchange.lazy import LazyParcels
 from peerwise.exchange.shelf import Shelf
 from peerwise.exchange.signed import SignedExchange
@@ -26,7 +26,7 @@ from peerwise.methods import Method
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, Store
-from peerwise.run.one_turn import take_turn
+from peerwise.run.one_turn import Turn, take_turn
 from peerwise.run.peer.fitting import compared, own_answers, save_bundle
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.hub import GRACE, NOTHING, PAUSE, Hub
@@ -109,29 +109,52 @@ class _Federated:
         self._take_back(at["topic"])
         if self.peer.is_founder and self.peer.settings.meeting.is_live:
             self._until_heard(told)
-        take_turn(self.method, site, at["state"], None, _as_told(told), best=at["best"])
+        self._taken(site, at, None, told)
         return list(told["ever"])
 
     def _turn(self, site: Site, at: dict[str, Any], round: int, told: Parcel) -> dict[str, Any]:
         """Kept before it is said: what a site has said it never says otherwise."""
-        turn = take_turn(self.method, site, at["state"], round, _as_told(told))
+        turn = self._taken(site, at, round, told)
         best = at["best"] if turn.best is None else turn.best
         now = {"run": self.run, "round": round, "state": turn.state, "best": best, "parcel": dict(turn.parcel)}
         now |= {"topic": self._topic(round), "before": at["topic"]}
         self._keep(AT, now)
         return now
 
+    def _taken(self, site: Site, at: dict[str, Any], round: int | None, told: Parcel) -> Turn:
+        """One turn; without what was told where that cannot be used here, or carries the own net away."""
+        try:
+            return take_turn(self.method, site, at["state"], round, _as_told(told), best=at["best"])
+        except (ConfigError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            if _as_told(told) is None:
+                raise
+            self._complain(told, f"what was told cannot be used here: {reason(error)}")
+            state = None if at["state"] is None else _kept(self.store, AT)["state"]  # the other may be in pieces
+            return take_turn(self.method, site, state, round, None, best=at["best"])
+
+    def _complain(self, told: Parcel | dict[str, Any], why: str) -> None:
+        self.tell(why)
+        note_once(self.peer, self.hub.name, self._topic(told["of"]), why)
+
     def _post(self, at: dict[str, Any]) -> None:
-        if self.exchange.shelf.manifest(self.peer.name, at["topic"]) is None:
+        if not self._is_shown(at["topic"], spoilt=False):
             self.exchange.say(at["topic"], Parcel(**at["parcel"]))
 
     def _take_back(self, topic: str) -> None:
         """What was said in a round that has ended is of no use to anybody."""
-        if not topic or self.exchange.shelf.manifest(self.peer.name, topic) is None:
-            return
-        found = self.exchange.fetch(self.peer.name, topic)
-        if found is not None and found[0].withdrawn is None:
+        if topic and self._is_shown(topic, spoilt=True):
             self.exchange.withdraw(topic, "the round has ended")
+
+    def _is_shown(self, topic: str, *, spoilt: bool) -> bool:
+        """Whether the others see what this site says there; ``spoilt`` where it has ended, or somebody has changed what
+        lies there."""
+        try:
+            found = self.exchange.fetch(self.peer.name, topic)
+        except ParcelError:
+            return spoilt
+        return found is not None and found[0].withdrawn is None
 
     def _end_round(self, round: int, site: Site) -> None:
         """At the hub; what it tells is kept first, so that it can be told again."""
@@ -152,7 +175,13 @@ class _Federated:
         memory, told = kept["memory"], {**kept["told"], "heard": dict(inbox.digests)}
         told["ever"] = sorted({*told["ever"], *inbox})
         if said or not combines(self.method):
-            found, memory = combined(self.method, round, said, memory, seed)
+            try:
+                found, memory = combined(self.method, round, said, memory, seed)
+            except (ConfigError, OSError, MemoryError):
+                raise
+            except Exception as error:  # it would be so again, and everybody waits
+                self._complain({"of": round}, f"what was said cannot be combined: {reason(error)}")
+                return {"memory": memory, "told": told}
             one = dict(found) if isinstance(found, Parcel) else None
             named = None if isinstance(found, Parcel) else {name: dict(parcel) for name, parcel in found.items()}
             told |= {"of": round, "one": one, "named": named}

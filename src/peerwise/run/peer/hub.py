@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
+from peerwise.exchange.shelf import is_site
 from peerwise.exchange.signed import SignedExchange
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import unseal
@@ -15,6 +16,8 @@ from peerwise.run.peer.folder import PeerFolder
 PAUSE = 0.2
 GRACE = 60.0  # seconds after its deadline in which the hub may still tell of a round
 NOTHING: dict[str, Any] = {"heard": {}, "ever": [], "of": -1, "one": None, "named": None}
+LONGEST_WAIT = 30 * 24 * 3600.0
+MOST_RUNS, MOST_ROUNDS = 10**9, 10**9
 
 
 class Hub:
@@ -33,7 +36,7 @@ class Hub:
         wanted: dict[str, Any] = {"method": settings.method, "settings": settings.method_settings}
         wanted |= {"rounds": rounds, "seed": settings.seed}
         if self._peer.is_founder:
-            return self._announced(wanted, again)
+            return self._announced(wanted, again, done)
 
         def another(run: Parcel | None) -> bool:
             return run is not None and (not again or int(run["run"]) > done)
@@ -48,13 +51,23 @@ class Hub:
         self._patience = max(self._patience, told["deadline"] + GRACE)
         return int(told["run"])
 
-    def _announced(self, wanted: dict[str, Any], again: bool) -> int:
-        last = self._said("run")
+    def _announced(self, wanted: dict[str, Any], again: bool, done: int) -> int:
+        last = None if self._is_spoilt("run") else self._said("run")
         if last is not None and not again and {key: last[key] for key in wanted} == wanted:
             return int(last["run"])
-        number = 1 if last is None else int(last["run"]) + 1
+        number = max(done, 0 if last is None else int(last["run"])) + 1
+        if self._is_spoilt("told"):  # others would wait for one that can be read
+            self._exchange.say("told", Parcel(run=number, round=-1, **NOTHING))
         self._exchange.say("run", Parcel(run=number, deadline=self._peer.settings.deadline, **wanted))
         return number
+
+    def _is_spoilt(self, topic: str) -> bool:
+        """Whether the hub's own words have ended, or somebody has changed them: they are said anew."""
+        try:
+            self._said(topic)
+        except ParcelError:
+            return True
+        return False
 
     def newest(self, run: int) -> Parcel:
         """What was told last in this run."""
@@ -75,7 +88,8 @@ class Hub:
         if found is None:
             return None
         if topic not in self._read or self._read[topic][0] != found[0].digest:
-            self._read[topic] = found[0].digest, unseal(found[0], self._exchange.blobs(found[0]))
+            said = unseal(found[0], self._exchange.blobs(found[0]))
+            self._read[topic] = found[0].digest, _checked(topic, said)
         return self._read[topic][1]
 
     def _waited(self, topic: str, right: Callable[[Parcel | None], bool], what: str) -> Parcel:
@@ -99,3 +113,41 @@ class Hub:
 
 def _listed(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in settings.items())
+
+
+def _checked(topic: str, said: Parcel) -> Parcel:
+    """What the hub says, if it is of the form that is expected on this topic: it is signed, and may be wrong."""
+    right = _is_run(said) if topic == "run" else _is_told(said)
+    if not right:
+        raise ParcelError(f"what the hub says on {topic!r} makes no sense ({repr(dict(said))[:200]}): ask its founder.")
+    return said
+
+
+def _is_run(said: Parcel) -> bool:
+    known = set(said) == {"run", "deadline", "method", "settings", "rounds", "seed"}
+    return known and _whole(said["run"], MOST_RUNS) and _is_wait(said["deadline"])
+
+
+def _is_wait(seconds: Any) -> bool:
+    return type(seconds) in (int, float) and 0 <= seconds <= LONGEST_WAIT
+
+
+def _is_told(said: Parcel) -> bool:
+    if set(said) != {"run", "round", *NOTHING} or not isinstance(said["ever"], list):
+        return False
+    one, named = said["one"], said["named"]
+    return (
+        _whole(said["run"], MOST_RUNS)
+        and all(_whole(said[name], MOST_ROUNDS, least=-1) for name in ("round", "of"))
+        and all(isinstance(name, str) and is_site(name) for name in (*said["ever"], *_names(said["heard"])))
+        and (one is None or (isinstance(one, dict) and isinstance(one.get("left_out", {}), dict)))
+        and (named is None or (isinstance(named, dict) and all(isinstance(each, dict) for each in named.values())))
+    )
+
+
+def _names(heard: Any) -> list[Any]:
+    return list(heard) if isinstance(heard, dict) else [None]
+
+
+def _whole(value: Any, most: int, least: int = 0) -> bool:
+    return type(value) is int and least <= value <= most
