@@ -16,6 +16,7 @@ from peerwise.run.peer.shelves import outbox, server, session_config, zenoh_shel
 
 LIST_SECONDS = 30.0  # how often the list of members is asked for
 AGAIN_SECONDS = 5.0
+QUIET = ("known", "nothing", "unreachable")  # outcomes that are no news
 
 Tell = Callable[[str], None]
 
@@ -50,16 +51,18 @@ def live(peer: PeerFolder, stop: threading.Event, tell: Tell, *, pull_seconds: f
 def _stay(peer: PeerFolder, session: Any, version: int, stop: threading.Event, tell: Tell, every: float) -> None:
     """Until the list of members has changed, or the end."""
     shelf = zenoh_shelf(peer, session)
-    waited = every
+    waited, before = every, dict[str, str]()
     while not stop.is_set():
         try:
             if every and waited >= every:
                 waited = 0.0
                 with Worker() as worker:
                     told = pull(peer, shelf, worker)
-                for name, outcome in told["peers"].items():
-                    if outcome["outcome"] not in ("known", "nothing", "unreachable"):
-                        tell(f"{name}: {outcome['outcome']}")
+                now = {name: str(found["outcome"]) for name, found in told["peers"].items()}
+                for name, outcome in now.items():
+                    if outcome not in (*QUIET, before.get(name)):
+                        tell(f"{name}: {outcome}")
+                before = now
             else:
                 with peer.held():
                     take_list(peer, shelf)
