@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import tomli_w
 
 from peerwise.data.task import Task, TaskFeature
 from peerwise.exchange.folder_shelf import FolderShelf
@@ -108,10 +109,6 @@ class Sites(Mapping[str, PeerFolder]):
 
     def change(self, name: str, **settings: Any) -> None:
         """Edit a site's peerwise.toml."""
-        import tomllib
-
-        import tomli_w
-
         path = self.root / name / "peerwise.toml"
         path.write_text(tomli_w.dumps({**tomllib.loads(path.read_text()), **settings}))
 
@@ -150,8 +147,3 @@ def copied(sites: Sites, root: Path) -> Sites:
         settings = root / name / "peerwise.toml"
         settings.write_text(settings.read_text().replace(str(sites.root), str(root)))
     return Sites(root, sites.names)
-
-
-def spoilt(path: Path, **changes: Any) -> None:
-    """Change a small JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
