@@ -238,3 +238,13 @@ print(len(os.listdir("/proc/self/task")) - before)
     found = subprocess.run([sys.executable, "-c", code], env=plain, cwd=tmp_path, capture_output=True, text=True)
     assert found.stdout == "0\n", found.stderr  # no thread that would send
     assert list(tmp_path.rglob("*onnxruntime*")) == []  # no identifier of this machine, no list of what to send
+
+
+def test_a_model_that_was_waited_for_in_vain_is_not_waited_for_again() -> None:
+    with Worker(SHORT) as worker:
+        endless = worker.open(endless_model(), "endless")
+        with pytest.raises(WorkerError, match="within 5 seconds"):
+            endless.predict_logits(rows())
+        with pytest.raises(WorkerError, match="not waited for again"):
+            endless.predict_logits(rows())
+        assert worker.open(linear_model(), "good").predict_logits(rows()).shape == (20, 3)

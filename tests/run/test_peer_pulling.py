@@ -142,7 +142,7 @@ def test_a_new_version_replaces_the_old_one_and_a_refit_is_due(fitted_sites: Sit
     assert in_use(sites["north"])["south"].version == new > old, "it follows the version that was accepted"
     assert "a refit is due: south has" in " ".join(status(sites["north"])["due"])
     assert [line["why"] for line in sites.told("north", "accepted")][-1] == f"follows version {old}"
-    assert [path.stem for path in (sites.root / "north/peers/south").iterdir()] == [f"{new:016d}"]
+    assert [path.stem for path in (sites.root / "north/peers/sites/south").iterdir()] == [f"{new:016d}"]
     assert fit(sites["north"], worker)["peers"]["south"] == new
     assert status(sites["north"])["due"] == []
 

@@ -85,7 +85,7 @@ def test_a_damaged_note_of_what_was_published_is_told_in_a_sentence(text: str, f
 
 
 def test_a_damaged_arrival_is_told_and_can_be_fetched_again(fitted_sites: Sites, worker: Worker) -> None:
-    path = next((fitted_sites.root / "north" / "peers" / "south").iterdir())
+    path = next((fitted_sites.root / "north" / "peers" / "sites" / "south").iterdir())
     path.write_text("{}")
     with pytest.raises(PeerwiseError, match=r"south.*remove it, and run 'peerwise pull'"):
         status(fitted_sites["north"])

@@ -43,6 +43,7 @@ class Worker:
         self._owner = os.getpid()
         self.known: dict[str, Facts] = {}  # of the files that were opened, by sha256
         self._with_onnx = self._closed = False
+        self._late: set[str] = set()  # models that were waited for in vain, once
 
     def open(self, data: Source, name: str) -> WorkerModel:
         """The model in this file; a function is called for the file again whenever the child no longer has it."""
@@ -76,11 +77,17 @@ class Worker:
     def ask(self, key: str, work: Callable[[Process], Answer]) -> Answer:
         """The work done, which is about the model with this key and no other."""
         with self._lock:
+            if key in self._late:
+                raise WorkerError(
+                    f"no answer within {self.limits.seconds:g} seconds before: it is not waited for again."
+                )
             process = self._ready()
             alone = not process.seen - {key}
             try:
                 return self._tried(process, key, work)
             except (PeerwiseError, Refused):
+                if process.was_late:
+                    self._late.add(key)
                 if process.was_late or (alone and not process.has_died):
                     raise
             self._replace()

@@ -54,7 +54,7 @@ def arrivals(peer: PeerFolder) -> list[Arrival]:
     """All that is here, by site and version."""
     decided = decisions(peer.ledger)
     found = []
-    for path in sorted(peer.arrived.folder.glob("*/*.json")):
+    for path in sorted(peer.arrived.folder.glob("sites/*/*.json")):
         site, version = path.parent.name, int(path.stem)
         state, by, why = decided.get((site, version), ("waiting", "", ""))
         try:
@@ -145,4 +145,4 @@ def forget_older(peer: PeerFolder) -> None:
 
 
 def _place(site: str, version: int) -> str:
-    return f"{site}/{version:016d}"
+    return f"sites/{site}/{version:016d}"  # beside the blobs, whatever a site is called
