@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -88,6 +89,12 @@ def test_live_answers_until_ctrl_c_and_ends_with_0(number: signal.Signals, tmp_p
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "")
     assert err.splitlines()[-1] == "stopped"
+    with start("live", "--folder", site, "--every", "0", "--format", "json") as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["text"].startswith("north is live")
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert [json.loads(text)["text"] for text in out.splitlines()] == ["stopped"]
 
 
 def test_help_loads_nothing_that_takes_long() -> None:

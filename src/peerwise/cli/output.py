@@ -38,6 +38,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write(written_out(json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)) + "\n")
 
 
+def print_json_line(value: Any) -> None:
+    """One object a line, seen at once by who reads along."""
+    sys.stdout.write(written_out(json.dumps(value, allow_nan=False, ensure_ascii=False)) + "\n")
+    sys.stdout.flush()
+
+
 def written_out(text: str) -> str:
     """The text with everything but line ends that does not simply print as JSON escapes it.
 

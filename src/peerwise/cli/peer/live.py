@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import threading
+import time
 from typing import Any
 
+from peerwise.cli.output import print_json_line
 from peerwise.cli.peer.common import add_folder, add_verb, say
 from peerwise.errors import ConfigError
 
@@ -33,5 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         # In a thread of its own: a handler that waits for a lock which the code it interrupts holds would wait forever.
         signal.signal(number, lambda *_: threading.Thread(target=stop.set).start())
-    live(PeerFolder(arguments.folder), stop, lambda text: say(arguments, text), pull_seconds=arguments.every)
+
+    def tell(text: str) -> None:
+        if arguments.format == "json":  # one object a line, as nobody knows when it ends
+            print_json_line({"at": int(time.time()), "text": text})
+        else:
+            say(arguments, text)
+
+    live(PeerFolder(arguments.folder), stop, tell, pull_seconds=arguments.every)
     return 0

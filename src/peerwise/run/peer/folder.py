@@ -251,15 +251,20 @@ class PeerFolder:
         return Store(self.path / "bundle")
 
     def exchange(
-        self, shelf: Shelf, on_refused: Callable[[str, str, str], None] | None = None, have: Path | None = None
+        self,
+        shelf: Shelf,
+        on_refused: Callable[[str, str, str], None] | None = None,
+        have: Path | None = None,
+        *,
+        ended_too: bool = False,
     ) -> SignedExchange:
-        """Refused once the list of members has ended. ``have``: a folder for what is fetched, which the caller
-        cleans."""
+        """Refused once the list of members has ended, unless ``ended_too``. ``have``: a folder for what is fetched,
+        which the caller cleans."""
         return SignedExchange(
             shelf,
             name=self.name,
             identity=self.identity,
-            roster=self.roster(),
+            roster=self.known_roster() if ended_too else self.roster(),
             federation=self.federation.task,
             seen=self.seen,
             clock=self.clock,

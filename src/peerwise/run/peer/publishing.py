@@ -186,7 +186,7 @@ def withdraw(peer: PeerFolder, shelf: Shelf, why: str) -> dict[str, Any]:
     if not why.strip():
         raise ConfigError("the reason is empty: expected --why TEXT, which the peers and the ledger keep.")
     with peer.held():
-        exchange = peer.exchange(shelf)
+        exchange = peer.exchange(shelf, ended_too=True)  # to take back, nobody waits for the founder
         if not _is_there(exchange) and not peer.read_json(PUBLISHED):  # the latter after a kill in the midst of this
             raise ConfigError(f"{peer.name} has published nothing: there is nothing to withdraw.")
         manifest = exchange.withdraw(TOPIC, why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -34,9 +35,13 @@ def pull(peer: PeerFolder, shelf: Shelf, worker: Worker) -> dict[str, Any]:
     with peer.held():
         members = take_list(peer, shelf)
         peer.take_next_key()
-        exchange = peer.exchange(shelf)
+        fetched = peer.path / "fetched"
+        exchange = peer.exchange(shelf, have=fetched)
         site, gate = peer.site(), Gate(worker)
-        peers = {name: _pull_one(peer, exchange, name, site, gate, worker) for name in others(peer)}
+        peers = {}
+        for name in others(peer):
+            peers[name] = _pull_one(peer, exchange, name, site, gate, worker)
+            shutil.rmtree(fetched, ignore_errors=True)  # what was taken in lies with the arrivals
         for name in {arrival.site for arrival in arrivals(peer)} - set(peers):
             _leave(peer, name, "no member any more")
             peers[name] = {"outcome": "removed", "why": "no member any more"}
