@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from peerwise.methods.pool_models import Array, full_name, pool_logits
 from peerwise.methods.stacking_rows import sender_of, train_and_val
 from peerwise.metrics import accuracy
 from peerwise.models.folds import fold_rows
+from peerwise.parcels.later import picked
 
 FOLDS = 2  # of the site's rows, so that no learner answers a row that it has learned from
 MOST_ROWS = 600  # drawn from a larger site, so that twenty peers take seconds
@@ -73,13 +74,13 @@ def instability(method: OneShot, site: Site, decides: float = DECIDES) -> Instab
     return Instability(by_peer, right, len(y), _warning(by_peer, right, len(y), decides))
 
 
-def _pool(site: Site) -> tuple[dict[str, bytes], list[str]]:
+def _pool(site: Site) -> tuple[Mapping[str, bytes], list[str]]:
     """The models in the order of the learner's columns, and the names of the own ones in that of the held-out ones."""
     own = [full_name(model, site.name) for model in sorted(site.state["own"]["models"])]
-    return {name: site.state["pool"][name] for name in site.state["learner"]["names"]}, own
+    return picked(site.state["pool"], site.state["learner"]["names"]), own
 
 
-def _said(site: Site, pool: dict[str, bytes], own: list[str]) -> Array:
+def _said(site: Site, pool: Mapping[str, bytes], own: list[str]) -> Array:
     """What all models say of train and validation rows, as the learner was given it."""
     peers, names = set(pool) - set(own), list(pool)
     train, val = (pool_logits(site, pool, part.X, may_fail=peers).logits for part in (site.train, site.val))

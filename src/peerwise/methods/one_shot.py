@@ -17,6 +17,7 @@ from peerwise.methods.own_models import own_models
 from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name, heard_models, in_order, peers_model, pool_logits
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
+from peerwise.parcels.later import joined, picked
 from peerwise.space import Pool, softmax
 from peerwise.trust import Decision, TrustLearner, learner_from_tree, learner_to_tree
 from peerwise.trust.competence import CompetenceLearner
@@ -51,7 +52,7 @@ class OneShot(Method):
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
         peers, left_out = heard_models(inbox, site)
-        files = in_order({**peers, **_own_files(site)})
+        files = in_order(joined(peers, _own_files(site)))
         train = pool_logits(site, files, site.train.X, may_fail=peers)
         val = pool_logits(site, files, site.val.X, may_fail=peers)
         for part, asked in (("validation", val), ("train", train)):
@@ -158,12 +159,12 @@ def _own_files(site: Site) -> dict[str, bytes]:
     return {full_name(model, site.name): models[model] for model in sorted(models)}
 
 
-def _without(files: dict[str, bytes], left_out: Mapping[str, str]) -> tuple[dict[str, bytes], list[int]]:
+def _without(files: Mapping[str, bytes], left_out: Mapping[str, str]) -> tuple[Mapping[str, bytes], list[int]]:
     """The files that remain, and which of the columns they have."""
     places = [place for place, name in enumerate(files) if name not in left_out]
-    return {name: data for name, data in files.items() if name not in left_out}, places
+    return picked(files, [name for name in files if name not in left_out]), places
 
 
-def _pool(site: Site) -> dict[str, bytes]:
+def _pool(site: Site) -> Mapping[str, bytes]:
     """The pool in the order of the learner's columns; a state that was kept has lost it."""
-    return {name: site.state["pool"][name] for name in site.state["learner"]["names"]}
+    return picked(site.state["pool"], site.state["learner"]["names"])

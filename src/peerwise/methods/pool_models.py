@@ -19,6 +19,7 @@ from peerwise.models import OnnxModel
 from peerwise.models.onnx_model import OnnxAnswers
 from peerwise.models.outputs import checked
 from peerwise.parcels import Parcel, sha256
+from peerwise.parcels.later import joined, picked, renamed
 
 Array = NDArray[np.float32]
 PEERS_LEFT_OUT = "peers_left_out"  # peers' models that a site does without, and why, within its state
@@ -47,21 +48,21 @@ def at_its_cost(name: str, left_out: dict[str, str]) -> Iterator[None]:
         left_out[name] = reason(error)
 
 
-def heard_models(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, str]]:
+def heard_models(inbox: Inbox, site: Site) -> tuple[Mapping[str, bytes], dict[str, str]]:
     """The peers' models as ``model@site``; and those that this site cannot use, with the reason, ``*@site`` being all
     that a site has sent."""
-    files: dict[str, bytes] = {}
+    files: Mapping[str, bytes] = {}
     left_out: dict[str, str] = {}
     for sender in sorted(set(inbox) - {site.name}):
         with at_its_cost(full_name("*", sender), left_out):
             models = _models_in(inbox[sender], sender, site)
-            files |= {full_name(model, sender): data for model, data in models.items()}
+            files = joined(files, renamed(models, {full_name(model, sender): model for model in models}))
     return files, left_out
 
 
-def in_order(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def in_order(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """By site, then by model, so that columns are the same at every site."""
-    return {name: files[name] for name in sorted(files, key=lambda name: name.partition("@")[::-1])}
+    return picked(files, sorted(files, key=lambda name: name.partition("@")[::-1]))
 
 
 def pool_logits(site: Site, files: Mapping[str, bytes], X: Inputs, may_fail: Collection[str] = ()) -> PoolLogits:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.errors import ParcelError, StorageError
-from peerwise.parcels.tree import blob_names, narrowed, pack, sha256, unpack
+from peerwise.parcels.later import Later
+from peerwise.parcels.tree import blob_names, narrowed, pack, pack_to, sha256, sha256_of, unpack
 
 Parts = Mapping[str, Any]
 UNFINISHED = ".unfinished"  # the ending of a file that is being written
@@ -66,27 +67,33 @@ class Store:
         self.folder = Path(folder)
 
     def save(self, name: str, tree: Mapping[str, Any]) -> None:
-        manifest, blobs = pack(tree)
-        self.save_packed(name, manifest, blobs)
+        """Blobs first, each as it comes: a manifest that is there can always be read whole."""
+        target = self._manifest(name)
+        manifest, _ = pack_to(tree, sha256_of, self._keep)
+        write_atomic(target, manifest)
 
     def save_packed(self, name: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
         """Blobs first: a manifest that is there can always be read whole. A blob that is there is written again only
         if it was damaged."""
         target = self._manifest(name)
         for key, data in blobs.items():
-            path = self._blob(key)
-            if not path.is_file() or path.read_bytes() != data:
-                write_atomic(path, data)
+            self._keep(key, [data])
         write_atomic(target, manifest)
+
+    def _keep(self, key: str, parts: Sequence[bytes | memoryview]) -> None:
+        path = self._blob(key)
+        if not path.is_file() or path.read_bytes() != b"".join(parts):
+            write_atomic(path, *parts)
 
     def load_packed(self, name: str) -> tuple[bytes, dict[str, bytes]]:
         manifest = self._read(name)
         return manifest, self._blobs(manifest)
 
-    def load_item(self, name: str, item: str) -> Any:
-        """One item of a tree; no blob is read that it does not need."""
+    def load_item(self, name: str, item: str, *, later: bool = False) -> Any:
+        """One item of a tree; no blob is read that it does not need. ``later``: models are verified now, and read from
+        here whenever they are asked for."""
         manifest = narrowed(self._read(name), item)
-        return unpack(manifest, self._blobs(manifest))[item]
+        return unpack(manifest, self._later(manifest) if later else self._blobs(manifest))[item]
 
     def remove(self, name: str) -> None:
         """Remove a tree; its blobs stay until `remove_unused`, as another may have them too."""
@@ -108,6 +115,16 @@ class Store:
 
     def _blobs(self, manifest: bytes) -> dict[str, bytes]:
         return {key: self._blob(key).read_bytes() for key in blob_names(manifest) if self._blob(key).is_file()}
+
+    def _later(self, manifest: bytes) -> Later:
+        there = [key for key in blob_names(manifest) if self._blob(key).is_file()]
+        return Later({key: partial(self._read_blob, key) for key in there})
+
+    def _read_blob(self, key: str) -> bytes:
+        try:
+            return self._blob(key).read_bytes()
+        except FileNotFoundError as error:
+            raise ParcelError(f"blob {key[:12]} is gone from {self.folder}: it was replaced. Run again.") from error
 
     def size(self, name: str) -> int:
         """Bytes of a tree: its manifest and those of its blobs that are there."""

@@ -20,6 +20,7 @@ from safetensors.numpy import load as load_arrays
 
 from peerwise.errors import ParcelError
 from peerwise.parcels.flat import NAMES, flat_parts, flat_views
+from peerwise.parcels.later import Later, renamed
 from peerwise.parcels.strict import bounded, strict_json
 
 Blobs = dict[str, bytes]
@@ -38,30 +39,39 @@ def sha256(data: bytes) -> str:
 
 def pack(tree: Mapping[str, Any]) -> tuple[bytes, Blobs]:
     """The manifest (canonical JSON) and the blobs of a tree."""
-    manifest, blobs = pack_parts(tree, _sha256_of)
+    manifest, blobs = pack_parts(tree, sha256_of)
     return manifest, {name: b"".join(parts) for name, parts in blobs.items()}
 
 
 def pack_parts(tree: Mapping[str, Any], named: Callable[[Parts], str]) -> tuple[bytes, dict[str, Parts]]:
     """The same with each blob in parts, which share the memory of the tree, and under another name. The arrays come
     first."""
-    arrays: dict[str, NDArray[Any]] = {}
     blobs: dict[str, Parts] = {}
-    body = _encode(tree, arrays, blobs, "", named)
-    manifest = {"format": 1, "body": body, "arrays": None}
+    manifest, first = pack_to(tree, named, blobs.__setitem__)
+    return manifest, blobs if first is None else {first: blobs[first], **blobs}
+
+
+def pack_to(
+    tree: Mapping[str, Any], named: Callable[[Parts], str], keep: Callable[[str, Parts], None]
+) -> tuple[bytes, str | None]:
+    """The manifest, and the name of the blob of all arrays; ``keep`` is given each blob as it comes, the arrays last,
+    and what it does not keep need not be in memory together."""
+    arrays: dict[str, NDArray[Any]] = {}
+    body = _encode(tree, arrays, keep, "", named)
+    name: str | None = None
     if arrays:
         data = flat_parts(arrays)
         _check_header(data[0][8:], MOST_VALUES)
         name = named(data)
-        manifest["arrays"] = name
-        blobs = {name: data, **blobs}
+        keep(name, data)
+    manifest = {"format": 1, "body": body, "arrays": name}
     written = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     # What could not be read again must not be written.
     bounded(written, most_bytes=MOST_BYTES, most_depth=MOST_DEPTH, most_values=MOST_VALUES, what="the manifest")
-    return written, blobs
+    return written, name
 
 
-def _sha256_of(parts: Parts) -> str:
+def sha256_of(parts: Parts) -> str:
     total = hashlib.sha256()
     for part in parts:
         total.update(part)
@@ -108,7 +118,8 @@ def _keys(node: Any) -> set[str]:
 
 
 def unpack(manifest: bytes, blobs: Mapping[str, bytes], most_values: int = MOST_VALUES) -> dict[str, Any]:
-    """The tree again; a blob that is missing or whose bytes do not match its name is refused."""
+    """The tree again; a blob that is missing or whose bytes do not match its name is refused. Where ``blobs`` are for
+    `Later`, so are the models of the tree: every item that holds nothing but bytes."""
     parsed = _parse(manifest, most_values)
     _verify(parsed, blobs)
     arrays = _arrays(blobs[parsed["arrays"]], most_values) if parsed["arrays"] is not None else {}
@@ -175,13 +186,17 @@ def _parse(manifest: bytes, most_values: int = MOST_VALUES) -> dict[str, Any]:
 
 
 def _encode(
-    node: Any, arrays: dict[str, NDArray[Any]], blobs: dict[str, Parts], path: str, named: Callable[[Parts], str]
+    node: Any,
+    arrays: dict[str, NDArray[Any]],
+    keep: Callable[[str, Parts], None],
+    path: str,
+    named: Callable[[Parts], str],
 ) -> Any:
     if isinstance(node, np.ndarray):
         return _encode_array(node, arrays, path)
     if isinstance(node, bytes):
         name = named([node])
-        blobs[name] = [node]
+        keep(name, [node])
         return {"$blob": name}
     if isinstance(node, np.generic) and node.dtype.newbyteorder("=") in NAMES:
         node = node.item()
@@ -190,9 +205,9 @@ def _encode(
             if not isinstance(key, str) or key.startswith("$") or HALF_PAIR.search(key):
                 raise ParcelError(f"{key!r} cannot name an item: expected text that does not start with '$'.")
         # In sorted order, because arrays are numbered as they come and equal trees must give equal manifests.
-        return {key: _encode(node[key], arrays, blobs, f"{path}/{key}", named) for key in sorted(node)}
+        return {key: _encode(node[key], arrays, keep, f"{path}/{key}", named) for key in sorted(node)}
     if isinstance(node, list | tuple):
-        return [_encode(value, arrays, blobs, f"{path}/{place}", named) for place, value in enumerate(node)]
+        return [_encode(value, arrays, keep, f"{path}/{place}", named) for place, value in enumerate(node)]
     if isinstance(node, float) and not math.isfinite(node):
         raise ParcelError(f"{path} is {node}, which JSON cannot hold: put it into an array, or use None.")
     if isinstance(node, str) and HALF_PAIR.search(node):
@@ -223,7 +238,13 @@ def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, b
             return arrays[name]
         if "$blob" in node:
             return bytes(blobs[node["$blob"]])
+        if isinstance(blobs, Later) and node and all(_is_blob(value) for value in node.values()):
+            return renamed(blobs, {key: value["$blob"] for key, value in node.items()})
         return {key: _decode(value, arrays, blobs) for key, value in node.items()}
     if isinstance(node, list):
         return [_decode(value, arrays, blobs) for value in node]
     return node
+
+
+def _is_blob(node: Any) -> bool:
+    return isinstance(node, dict) and set(node) == {"$blob"}

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
-from peerwise.data.task import read_inputs
+from peerwise.data.task import Cases, read_inputs
+from peerwise.errors import ParcelError
 from peerwise.methods import Method, OneShot
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
@@ -37,8 +38,15 @@ class Answers:
 
 def predict(peer: PeerFolder, file: str | Path, worker: Worker, explain: int = 0) -> Answers:
     """Answers to all rows of a file; trust and notes for the first ``explain`` of them."""
-    method, site = read_bundle(peer, worker)
     cases = read_inputs(peer.task, file, peer.mapping)
+    try:
+        return _answered(peer, cases, worker, explain)
+    except ParcelError:  # the bundle may have been replaced meanwhile; what is damaged stays so
+        return _answered(peer, cases, worker, explain)
+
+
+def _answered(peer: PeerFolder, cases: Cases, worker: Worker, explain: int) -> Answers:
+    method, site = read_bundle(peer, worker)
     X = cases.X
     with one_thread():
         found = answer(method, site, X)

@@ -68,8 +68,10 @@ def arrivals(peer: PeerFolder) -> list[Arrival]:
     return found
 
 
-def parcel_of(peer: PeerFolder, arrival: Arrival) -> Parcel:
-    return Parcel(**peer.arrived.load_item(_place(arrival.site, arrival.version), "parcel"))
+def parcel_of(peer: PeerFolder, arrival: Arrival, *, later: bool = False) -> Parcel:
+    """``later``: its models stay on disk until they are asked for."""
+    place = _place(arrival.site, arrival.version)
+    return Parcel.of_size(peer.arrived.size(place), peer.arrived.load_item(place, "parcel", later=later))
 
 
 def in_use(peer: PeerFolder) -> dict[str, Arrival]:

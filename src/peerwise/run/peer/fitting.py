@@ -48,7 +48,9 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
         check_sites(method, [site])
         with one_thread():
             begin(method, site)
-            said = {peer.name: speak(method, site, 0), **{name: parcel_of(peer, used[name]) for name in sorted(used)}}
+            later = isinstance(method, OneShot)  # it asks one model after the other
+            said = {name: parcel_of(peer, used[name], later=later) for name in used}
+            said[peer.name] = speak(method, site, 0)
             told, _ = combined(method, 0, dict(sorted(said.items())), {}, site.seed)
             before = copy.deepcopy(site.state)
             hear(method, site, 0, told)
@@ -186,9 +188,9 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
     if not peer.bundle.has(BUNDLE):
         raise ConfigError(f"{peer.path} has no bundle: expected one that answers. Run 'peerwise fit' first.")
     try:
-        about, state = bundle_about(peer), peer.bundle.load_item(BUNDLE, "state")
+        method, about, state = _parts_of_bundle(peer)
     except ParcelError:  # it may just have been replaced; what is damaged stays so
-        about, state = bundle_about(peer), peer.bundle.load_item(BUNDLE, "state")
+        method, about, state = _parts_of_bundle(peer)
     if about["task"] != peer.federation.task:
         raise ConfigError(f"{peer.bundle.folder} was made for another task: run 'peerwise fit' again.")
     blank = Rows(blank_row(peer.task), np.zeros(1, np.int64))
@@ -205,7 +207,14 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
         state=state,
         opener=worker.open,
     )
-    return made_method(about["method"], about["settings"], about["sites"]), site
+    return method, site
+
+
+def _parts_of_bundle(peer: PeerFolder) -> tuple[Method, dict[str, Any], dict[str, Any]]:
+    """Peers' models stay where they are until they are asked, if one is asked after the other."""
+    about = bundle_about(peer)
+    method = made_method(about["method"], about["settings"], about["sites"])
+    return method, about, peer.bundle.load_item(BUNDLE, "state", later=isinstance(method, OneShot))
 
 
 def blank_row(task: Task) -> Inputs:
