@@ -41,9 +41,11 @@ AGAIN = {"withdraw": "publish"}  # what somebody may run instead of the same com
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """How it stands before a command and after it, and how many steps it takes: ``writes``, and those of each stage."""
+    """How it stands before a command, after it, and after another one, where there is one; and how many steps it takes:
+    ``writes``, and those of each stage."""
 
     before: Facts
+    between: Facts
     after: Facts
     steps: dict[str, int]
 
@@ -118,10 +120,12 @@ class Killing:
             sites = self.sites
             sites.restore(command)
             stands = partial(with_worker, partial(standing, sites))
-            before, steps = sites.done(stands), self._counted(command)
+            before, steps, between = sites.done(stands), self._counted(command), sites.done(stands)
+            after = between
             if then:
                 sites.done(sites.command(then))
-            self._known[key] = Undisturbed(before, sites.done(stands), steps)
+                after = sites.done(stands)
+            self._known[key] = Undisturbed(before, between, after, steps)
         return self._known[key]
 
     def _counted(self, command: str) -> dict[str, int]:
@@ -149,7 +153,7 @@ def aftermath(sites: Sites, command: str, known: Undisturbed, *, went_well: bool
     """A command that ended well in spite of the fault must have done all that it does."""
     with Worker() as worker:
         problems = broken_then(sites, worker, known.before, known.after) if went_well else []
-        problems += broken_now(sites, worker, known.before, known.after)
+        problems += broken_now(sites, worker, known.before, known.between)
         try:
             sites.do(command, worker)
         except ConfigError as error:
