@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,11 @@ def test_a_withdrawal_that_was_killed_half_way_is_finished_by_the_next(published
     assert status(sites["south"])["published"]["version"] is None
     with pytest.raises(ConfigError, match="nothing to withdraw"):
         withdraw(sites["south"], sites.shelf("south"), "a patient objected")
+
+
+def test_no_room_for_what_is_fetched_is_told_in_a_sentence(
+    published_sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not there"))
+    with pytest.raises(StorageError, match=r"no temporary folder .*not there"):
+        published_sites.exchange("north")

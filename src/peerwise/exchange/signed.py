@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peerwise.errors import ConfigError, ExchangeError, NotTrusted, ParcelError, reason
+from peerwise.errors import ConfigError, ExchangeError, NotTrusted, ParcelError, StorageError, reason
 from peerwise.exchange.blob_cache import BlobCache
 from peerwise.exchange.lazy import LazyParcels
 from peerwise.exchange.shelf import Shelf
@@ -73,7 +73,7 @@ class SignedExchange:
         self._identity, self._seen, self._clock, self._lifetime = identity, seen, clock, lifetime
         self._on_refused = on_refused or (lambda site, topic, why: None)
         self._limits = limits or CollectLimits()
-        self._temporary = tempfile.TemporaryDirectory(prefix="peerwise-") if have is None else None
+        self._temporary = _temporary_folder() if have is None else None
         self._cache = BlobCache(self._temporary.name if self._temporary else str(have))
         self._recent: deque[set[str]] = deque(maxlen=ROUNDS_KEPT)
 
@@ -244,6 +244,16 @@ class _Gathering:
         except (ParcelError, ExchangeError) as error:
             self.refused[site] = reason(error)
             return None
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="peerwise-")
+    except OSError as error:
+        raise StorageError(
+            f"no temporary folder can be made ({error}): expected room where the system keeps such files. Free some "
+            f"space, or name another place in TMPDIR."
+        ) from error
 
 
 def _together(most: int, call: Callable[..., Any], given: list[Any]) -> list[Any]:
