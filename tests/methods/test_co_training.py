@@ -147,8 +147,13 @@ def test_a_refitted_model_is_that_of_weighted_rows() -> None:
     weights = np.concatenate([np.ones(len(site.train)), np.full(30, weight)])
     spread = both.std(axis=0)
     scaled = ((both - both.mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-    oracle = LogisticRegression(max_iter=1000, class_weight="balanced").fit(scaled, labels, sample_weight=weights)
-    assert np.abs(file_probabilities(site, both[:50]) - oracle.predict_proba(scaled[:50])).max() < 1e-3
+
+    def off(weights: Any) -> float:
+        oracle = LogisticRegression(max_iter=1000, class_weight="balanced").fit(scaled, labels, sample_weight=weights)
+        return float(np.abs(file_probabilities(site, both) - oracle.predict_proba(scaled)).max())
+
+    # Solvers stop where they are near enough, a little elsewhere on every processor; other weights are far off.
+    assert off(weights) < 0.015 < off(np.ones(len(both))) / 4
 
 
 def test_one_step_by_hand() -> None:

@@ -263,7 +263,7 @@ def test_what_is_published_can_be_taken_back_after_the_list_has_ended(published_
     published_sites.clock.ahead = 91 * DAY
     south = published_sites["south"]
     withdraw(south, published_sites.shelf("south"), "a patient objected")
-    assert not list((published_sites.root / "shared" / "south" / "blobs").iterdir()), "its models are gone at once"
+    assert not list((published_sites.root / "meeting" / "south" / "blobs").iterdir()), "its models are gone at once"
     assert status(south)["published"]["version"] is None
 
 
