@@ -68,10 +68,12 @@ class Killing:
             yield row
 
     def writes(self, fault: str = "kill") -> Iterator[Row]:
-        said = {"kill": "kill -9", "full": "disk full from", "full once": "disk full once"}[fault]
+        said = {"kill": "kill -9 at every", "full": "disk full from every", "full once": "disk full at one"}[fault]
         for command in WRITING:
             total = self.undisturbed(command).steps["writes"]
-            row = Row(f"{said} at every write of `{command}`", note=f"{total} steps that change a file")
+            row = Row(
+                f"{said} write of `{command}`{' on' * (fault == 'full')}", note=f"{total} steps that change a file"
+            )
             for at in spread(total, self.limit):
                 self._trial(row, command, Injector(self.sites.live, fault, at))
             yield row
