@@ -52,7 +52,7 @@ def in_german(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[sorted(frame.columns)]
 
 
-def same_parts(one: Site, other: Site) -> None:
+def assert_same_parts(one: Site, other: Site) -> None:
     for part in ("train", "val", "test"):
         mine, theirs = getattr(one, part), getattr(other, part)
         assert mine.X.dtype == theirs.X.dtype
@@ -84,7 +84,7 @@ def test_a_hospital_alone_has_the_parts_that_a_simulation_gives_it(
         rows = read_rows(task, path, mapping)
         for seed in (0, 1, 17):
             whole = {site.name: site for site in make_sites(heart, "natural", seed=seed, recipes=("forest",))}
-            same_parts(site_of(rows, hospital, seed=seed, recipes=["forest"]), whole[hospital])
+            assert_same_parts(site_of(rows, hospital, seed=seed, recipes=["forest"]), whole[hospital])
 
 
 def test_a_site_alone_keeps_patients_together_as_a_simulation_does(heart: Dataset, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_site_alone_keeps_patients_together_as_a_simulation_does(heart: Datase
     frame[frame.hospital == "cleveland"].drop(columns="hospital").to_csv(tmp_path / "one.csv", index=False)
     rows = read_rows(task, tmp_path / "one.csv", group="patient")
     site = site_of(rows, "cleveland", seed=5)
-    same_parts(site, {one.name: one for one in make_sites(whole, "natural", seed=5)}["cleveland"])
+    assert_same_parts(site, {one.name: one for one in make_sites(whole, "natural", seed=5)}["cleveland"])
     groups = [set(np.asarray(getattr(site, part).group).tolist()) for part in ("train", "val", "test")]
     assert sum(len(part) for part in groups) == len(set.union(*groups))
 
@@ -107,7 +107,7 @@ def test_a_split_file_fixes_the_parts_of_a_site_alone_too(heart: Dataset) -> Non
     split = np.random.default_rng(0).integers(0, 3, len(heart)).astype(np.int8)
     whole = replace(heart, natural_split=split)
     site = site_of(whole.take(np.flatnonzero(np.asarray(heart.site) == "long_beach")), "long_beach")
-    same_parts(site, {one.name: one for one in make_sites(whole, "natural")}["long_beach"])
+    assert_same_parts(site, {one.name: one for one in make_sites(whole, "natural")}["long_beach"])
 
 
 def test_a_site_without_rows_is_refused(heart: Dataset) -> None:

@@ -212,8 +212,8 @@ def test_a_peer_lets_such_a_model_in(write: Any) -> None:
     site = some_site(*(f"my_models:{sort}" for sort in sorts))
     own = own_models(site, held_out=False)
     with Worker() as worker:
-        for data in own.files.values():
-            Gate(worker).check(data, inputs={"x": (5,)}, classes=4)
+        facts = [Gate(worker).check(data, inputs={"x": (5,)}, classes=4) for data in own.files.values()]
+    assert [found.outputs for found in facts] == [4] * len(sorts)
 
 
 def test_a_change_of_code_or_of_parameters_is_trained_anew(write: Any, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def by_messages(method: Method, sites: Callable[[], list[Site]]) -> list[Site]:
     return turns.finished()
 
 
-def same(method: Method, expected: list[Site], found: list[Site]) -> None:
+def assert_same(method: Method, expected: list[Site], found: list[Site]) -> None:
     for one, other in zip(expected, found, strict=True):
         with one_thread():
             answers = [answer(method, site, site.test.X) for site in (one, other)]
@@ -110,14 +110,14 @@ def test_turn_by_turn_gives_what_one_process_gives(name: str) -> None:
             site.keep = keep
         return found
 
-    same(method, expected, by_messages(method, kept))
+    assert_same(method, expected, by_messages(method, kept))
 
 
 @pytest.mark.parametrize("method", [Drift(), Gossip(), Letters(), Silent(), InPlace(), Drift(rounds=1)])
 def test_however_a_method_tells_its_rounds(method: Method) -> None:
     expected = chance_sites(4)
     run_method(method, expected)
-    same(method, expected, by_messages(method, partial(chance_sites, 4)))
+    assert_same(method, expected, by_messages(method, partial(chance_sites, 4)))
 
 
 def test_what_is_told_twice_counts_once() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -14,12 +13,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from peerwise.data.rows import Feature, Rows
 from peerwise.errors import ModelError, PeerwiseError
-from peerwise.models.fitted import NetFitted
 from peerwise.models.onnx_graph import finished, first_line, probabilities_to_logits
 from peerwise.models.outputs import FLOOR, checked_probabilities
 from peerwise.models.recipe import Fitted
 from peerwise.models.sklearn_onnx import sklearn_graph
-from peerwise.models.zoo.tables import Constant
+from peerwise.models.zoo.tables import always
 
 Codes = NDArray[np.int64]
 
@@ -65,9 +63,7 @@ def fit_estimator(
     X = _table(train.X)
     present, y = np.unique(train.y, return_inverse=True)
     if len(present) == 1:
-        logits = torch.full((1, classes), float(np.log(FLOOR)))
-        logits[0, present[0]] = 0.0
-        return NetFitted(Constant(logits), X[:1], None)
+        return always(int(present[0]), classes, X)
     try:
         model = _seeded(clone(make(seed % 2**31)), seed % 2**31)  # some libraries want 31 bits
         model.fit(X, y, **_weighted(model, name, weights))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ TYPES: dict[str, Any] = {
 Feed = dict[str, NDArray[Any]]
 
 
-class OnnxAnswers:
+class OnnxAnswers(ABC):
     """How rows become what an ONNX file takes, and what it says becomes answers; where it runs is left open.
 
     ``inputs``: the types by name; ``input_shapes``: their sizes, -1 for one that is left open; ``width``: how many
@@ -50,13 +51,13 @@ class OnnxAnswers:
         return softmax(outputs) if self.has_logits else outputs
 
     @property
+    @abstractmethod
     def data(self) -> bytes:
         """The file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_all(self, feeds: Iterable[Feed]) -> Iterator[NDArray[Any]]:
         """What the file says of each slice of rows, as it says it."""
-        raise NotImplementedError
 
     def _run(self, X: Any) -> NDArray[np.float64]:
         if not isinstance(X, Sequences) and not hasattr(X, "iloc"):

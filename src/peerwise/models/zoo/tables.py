@@ -84,6 +84,13 @@ def build_mlp(X: Inputs, features: tuple[Feature, ...], classes: int) -> nn.Modu
     return nn.Sequential(prepare, *hidden, nn.Linear(64, classes))
 
 
+def always(code: int, classes: int, X: NDArray[np.float32]) -> Fitted:
+    """What can be learned from rows of one class: that class, whatever the row."""
+    logits = torch.full((1, classes), float(np.log(FLOOR)))
+    logits[0, code] = 0.0
+    return NetFitted(Constant(logits), X[:1], None)
+
+
 def fit_sklearn(
     make: Callable[[int], Any],
     scale: bool,
@@ -101,9 +108,7 @@ def fit_sklearn(
     X = _table(train.X)
     present = np.unique(train.y)
     if len(present) == 1:
-        logits = torch.full((1, classes), float(np.log(FLOOR)))
-        logits[0, present[0]] = 0.0
-        return NetFitted(Constant(logits), X[:1], None)
+        return always(int(present[0]), classes, X)
     prepare = Prepare(X, features, scale=scale)
     model = make(seed).fit(prepare(torch.from_numpy(X)).numpy(), train.y, sample_weight=weights)
     return SklearnFitted(prepare, model, X[:1], classes)
