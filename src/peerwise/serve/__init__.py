@@ -1,0 +1,1 @@
+"""The prediction service and its page."""
