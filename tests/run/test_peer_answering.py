@@ -139,7 +139,7 @@ def test_a_bundle_that_is_none_is_refused_in_a_sentence(text: str, fitted_sites:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"), [({"format": 2}, "format 2: expected 1"), ({"task": "0" * 64}, "another task")]
+    ("change", "says"), [({"format": 3}, "format 3: expected 2"), ({"task": "0" * 64}, "another task")]
 )
 def test_a_bundle_of_another_format_or_task_is_refused(
     change: dict[str, object], says: str, fitted_sites: Sites, worker: Worker

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
-from peerwise.methods.one_shot import OneShot
-from peerwise.methods.pool_models import Array, full_name, pool_logits
+from peerwise.methods.one_shot import OneShot, labelled_logits, pool_names
+from peerwise.methods.pool_models import Array
 from peerwise.methods.stacking_rows import sender_of, train_and_val
 from peerwise.metrics import accuracy
 from peerwise.models.folds import fold_rows
-from peerwise.parcels.later import picked
 
 FOLDS = 2  # of the site's rows, so that no learner answers a row that it has learned from
 MOST_ROWS = 600  # drawn from a larger site, so that twenty peers take seconds
@@ -48,16 +47,16 @@ def instability(method: OneShot, site: Site, decides: float = DECIDES) -> Instab
     pool and once without each peer. It shows dependence, not intent: an honest expert stands out as a clever attacker
     does, and peers that say the same (two attackers with one aim) hide each other.
     """
-    pool, own = _pool(site)
+    pool, own = pool_names(site)
     rows = train_and_val(site)
-    said = _said(site, pool, own)
+    said = labelled_logits(site)
     kept = _some(len(rows), site)
     group = None if rows.group is None else rows.group[kept]
     X, y, said = rows.X[kept], rows.y[kept], said[kept]
     folds = fold_rows(y, FOLDS, site.seed_for("instability"), group)
     if not folds:
         return Instability({}, float("nan"), 0, None)
-    senders = [site.name if name in own else sender_of(name) for name in pool]
+    senders = [site.name if place in own else sender_of(name) for place, name in enumerate(pool)]
 
     def without(peer: str | None) -> NDArray[np.int64]:
         columns = [place for place, sender in enumerate(senders) if sender != peer]
@@ -72,21 +71,6 @@ def instability(method: OneShot, site: Site, decides: float = DECIDES) -> Instab
     by_peer = dict(sorted(found.items(), key=lambda item: -item[1].changed))
     right = accuracy(y, usual)
     return Instability(by_peer, right, len(y), _warning(by_peer, right, len(y), decides))
-
-
-def _pool(site: Site) -> tuple[Mapping[str, bytes], list[str]]:
-    """The models in the order of the learner's columns, and the names of the own ones in that of the held-out ones."""
-    own = [full_name(model, site.name) for model in sorted(site.state["own"]["models"])]
-    return picked(site.state["pool"], site.state["learner"]["names"]), own
-
-
-def _said(site: Site, pool: Mapping[str, bytes], own: list[str]) -> Array:
-    """What all models say of train and validation rows, as the learner was given it."""
-    peers, names = set(pool) - set(own), list(pool)
-    train, val = (pool_logits(site, pool, part.X, may_fail=peers).logits for part in (site.train, site.val))
-    train = train.copy()
-    train[:, [names.index(name) for name in own]] = site.state["own"]["held_out"]
-    return np.concatenate([train, val])
 
 
 def _some(rows: int, site: Site) -> NDArray[np.int64]:

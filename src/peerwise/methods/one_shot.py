@@ -14,7 +14,15 @@ from sklearn.base import clone
 from peerwise.data import Inputs, Site
 from peerwise.methods.base import Inbox, Method
 from peerwise.methods.own_models import own_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, full_name, heard_models, in_order, peers_model, pool_logits
+from peerwise.methods.pool_models import (
+    PEERS_LEFT_OUT,
+    Array,
+    full_name,
+    heard_models,
+    in_order,
+    peers_model,
+    pool_logits,
+)
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.parcels.later import joined, picked
@@ -151,6 +159,26 @@ def _asked(site: Site, X: Inputs) -> _Asked:
         why[name] = f"on {rows} of {len(X)} rows to answer, left to the own models: {cause}"
     mean = softmax(asked.logits[:, [names.index(name) for name in own]]).astype(np.float64).mean(axis=1)
     return _Asked(np.nan_to_num(asked.logits) if why else asked.logits, unanswered, mean, why)
+
+
+def labelled_logits(site: Site) -> Array:
+    """What the site's pool says of its train and then its validation rows, as the learner was given it."""
+    train = pool_logits_of(site, site.train.X).copy()
+    train[:, pool_names(site)[1]] = site.state["own"]["held_out"]
+    return np.concatenate([train, pool_logits_of(site, site.val.X)])
+
+
+def pool_logits_of(site: Site, X: Inputs) -> Array:
+    """What the site's pool says of these rows, (n, models, classes), NaN where a peer's model has no answer."""
+    files = _pool(site)
+    return pool_logits(site, files, X, may_fail=set(files) - set(_own_files(site))).logits
+
+
+def pool_names(site: Site) -> tuple[list[str], list[int]]:
+    """The models in the order of the learner's columns, and which of these are the site's own, in the order of the
+    held-out ones."""
+    names = list(_pool(site))
+    return names, [names.index(name) for name in _own_files(site)]
 
 
 def _own_files(site: Site) -> dict[str, bytes]:

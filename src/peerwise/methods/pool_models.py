@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +22,7 @@ from peerwise.parcels import Parcel, sha256
 from peerwise.parcels.later import joined, picked, renamed
 
 Array = NDArray[np.float32]
+Ask = Callable[[Any], Array]
 PEERS_LEFT_OUT = "peers_left_out"  # peers' models that a site does without, and why, within its state
 
 
@@ -153,31 +154,35 @@ def _said(model: OnnxAnswers, X: Inputs, classes: int) -> Array:
 def _said_at_best(site: Site, data: bytes, name: str, X: Inputs, classes: int) -> tuple[Array, Exception | None]:
     """NaN on the rows that the model has no answer to, and why it has none."""
     try:
-        return _said_by_row(peers_model(site, data, name), X, classes)
+        model = peers_model(site, data, name)
+        return said_by_row(lambda rows: _said(model, rows, classes), X, classes)
     except STOPS_A_RUN:
         raise
     except Exception as error:
-        return _no_answer(len(X), classes), error
+        return no_answer(len(X), classes), error
 
 
-def _said_by_row(model: OnnxAnswers, X: Inputs, classes: int) -> tuple[Array, Exception | None]:
+def said_by_row(ask: Ask, X: Any, classes: int) -> tuple[Array, Exception | None]:
+    """What is said of these rows; where asking about all together fails, of each of them alone, NaN where that fails
+    too, and why. A worker that hangs, or dies, is not asked about each."""
     try:
-        return _said(model, X, classes), None
+        return ask(X), None
     except (*STOPS_A_RUN, WorkerError):
         raise
     except Exception as error:  # one row may have spoiled it for all, so each is asked again
-        found = np.concatenate([_said_alone(model, X[row : row + 1], classes) for row in range(len(X))])
+        rows = X.iloc if hasattr(X, "iloc") else X
+        found = np.concatenate([_said_alone(ask, rows[row : row + 1], classes) for row in range(len(X))])
         return found, error if np.isnan(found).any() else None
 
 
-def _said_alone(model: OnnxAnswers, row: Inputs, classes: int) -> Array:
+def _said_alone(ask: Ask, row: Any, classes: int) -> Array:
     try:
-        return _said(model, row, classes)
+        return ask(row)
     except (*STOPS_A_RUN, WorkerError):
         raise
     except Exception:  # what is wrong was said of all rows together
-        return _no_answer(1, classes)
+        return no_answer(1, classes)
 
 
-def _no_answer(rows: int, classes: int) -> Array:
+def no_answer(rows: int, classes: int) -> Array:
     return np.full((rows, classes), np.nan, np.float32)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from peerwise.data.rows import Sequences
 from peerwise.errors import BrokenFile, ModelError
-from peerwise.models.outputs import checked, checked_probabilities, log_probabilities, slices, softmax
+from peerwise.models.outputs import checked, checked_probabilities, count_rows, log_probabilities, slices, softmax
 
 TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
@@ -43,12 +43,10 @@ class OnnxAnswers(ABC):
     input_shapes: dict[str, tuple[int, ...]]
 
     def predict_logits(self, X: Any) -> NDArray[np.float64]:
-        outputs = self._run(X)
-        return outputs if self.has_logits else log_probabilities(outputs)
+        return self.logits_of(list(self.run_all(self.feeds(X))), count_rows(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        outputs = self._run(X)
-        return softmax(outputs) if self.has_logits else outputs
+        return self.probabilities_of(list(self.run_all(self.feeds(X))), count_rows(X))
 
     @property
     @abstractmethod
@@ -59,14 +57,27 @@ class OnnxAnswers(ABC):
     def run_all(self, feeds: Iterable[Feed]) -> Iterator[NDArray[Any]]:
         """What the file says of each slice of rows, as it says it."""
 
-    def _run(self, X: Any) -> NDArray[np.float64]:
+    def feeds(self, X: Any) -> Iterator[Feed]:
+        """The rows as the file takes them, slice by slice."""
         if not isinstance(X, Sequences) and not hasattr(X, "iloc"):
             X = np.asarray(X)
         rows = X.iloc if hasattr(X, "iloc") else X
-        parts = list(self.run_all(self._feed(rows[part]) for part in slices(X)))
+        for part in slices(X):
+            yield self._feed(rows[part])
+
+    def logits_of(self, parts: Sequence[NDArray[Any]], rows: int) -> NDArray[np.float64]:
+        """Checked logits, from what the file says of each slice."""
+        outputs = self._checked(parts, rows)
+        return outputs if self.has_logits else log_probabilities(outputs)
+
+    def probabilities_of(self, parts: Sequence[NDArray[Any]], rows: int) -> NDArray[np.float64]:
+        outputs = self._checked(parts, rows)
+        return softmax(outputs) if self.has_logits else outputs
+
+    def _checked(self, parts: Sequence[NDArray[Any]], rows: int) -> NDArray[np.float64]:
         outputs = np.concatenate(parts) if parts else np.zeros((0, self.width or 0))
         check = checked if self.has_logits else checked_probabilities
-        return check(outputs, len(X), self.width or outputs.shape[-1], self.name)
+        return check(outputs, rows, self.width or outputs.shape[-1], self.name)
 
     def _refused(self, feed: Feed, error: Exception) -> ModelError:
         shapes = ", ".join(f"{name}{value.shape}" for name, value in feed.items())

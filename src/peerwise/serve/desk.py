@@ -79,8 +79,8 @@ class Desk(ABC):
         to calibrate on."""
 
     @abstractmethod
-    def explain(self, X: Inputs) -> dict[str, Any]:
-        """One row opened; what the method cannot tell is left out.
+    def explain(self, X: Inputs) -> dict[str, Any] | None:
+        """One row opened; None where the method cannot tell.
 
         * ``models``: by trust, each with ``name``, ``says``, ``confidence``, ``trust``, ``competence``,
           ``right_nearby``, ``of_nearby``

@@ -21,7 +21,7 @@ from peerwise.errors import BadOutputs, ConfigError, DataError, PoolError
 from peerwise.models.outputs import count_rows
 from peerwise.space import Pool, as_logits, check_codes, column_of, softmax
 from peerwise.space.outputs import Array
-from peerwise.trust.bundle import load_bundle, save_bundle
+from peerwise.trust.bundle import columns_of, load_bundle, save_bundle
 
 Vote = Literal["hard", "soft"]
 EXAMPLES = 64  # rows of fit's X that are kept to check an exported model on
@@ -58,6 +58,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     trust_is_exact = True
     _example: Any = None  # the first rows of fit's X: exports are checked on them, explanations need their shape
+    _columns: list[dict[str, Any]] | None = None  # of a data frame that was fitted to
 
     def __init__(self, pool: Any = None, *, own: Sequence[str | int] = (), vote: Vote = "soft") -> None:
         self.pool = pool
@@ -99,7 +100,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if own_outputs is not None:
             rows = Labelled(self._with_own(rows.logits, own_outputs), rows.y, X)
         self._learn(rows, self._rows(_rows_of(held_out[0]), held_out[1], "validation y") if held_out else None)
-        self._example = copy.copy(some_rows(X, slice(EXAMPLES)))
+        self._example, self._columns = copy.copy(some_rows(X, slice(EXAMPLES))), columns_of(X)
         return self
 
     def fit_outputs(
@@ -162,8 +163,13 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self._mix(self._decide(logits, X).trust, logits)
 
     def predict_proba_outputs(self, outputs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
+        return self.answer_outputs(outputs, X)[0]
+
+    def answer_outputs(self, outputs: ArrayLike, X: Any = None) -> tuple[NDArray[np.float64], Decision]:
+        """Both at once: what `predict_proba_outputs` and `decide_outputs` give."""
         logits = self._checked(outputs, "outputs")
-        return self._mix(self._decide(logits, _inputs_for(X, len(logits), "X")).trust, logits)
+        decision = self._decide(logits, _inputs_for(X, len(logits), "X"))
+        return self._mix(decision.trust, logits), decision
 
     def predict(self, X: Any) -> NDArray[Any]:
         answers = self.predict_proba(X).argmax(axis=1)
@@ -171,12 +177,14 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, calibration: tuple[Any, ArrayLike] | None = None) -> None:
         """Write the bundle: settings, what was learned, and the pool's models as ONNX. No pickle.
 
         What was learned can hold rows of the site (see the learner): a bundle is for the site that made it.
+        ``calibration``: (X, y) that neither the models nor the learner have learned from; with them 'peerwise serve'
+        can tell sure answers from unsure ones (`PredictionSets`).
         """
-        save_bundle(self, folder)
+        save_bundle(self, folder, calibration)
 
     @classmethod
     def load(cls, folder: str | Path, pool: Any = None) -> Self:

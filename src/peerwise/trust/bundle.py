@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,11 +20,14 @@ from peerwise.models.member import OnnxMember
 from peerwise.parcels import Store
 from peerwise.space import Pool
 from peerwise.space.ensembles import EnsembleRows
+from peerwise.trust.prediction_sets import PredictionSets
 
 if TYPE_CHECKING:
     from peerwise.trust.base import TrustLearner
 
 Learner = TypeVar("Learner", bound="TrustLearner")
+SAVED = {"learner", "settings", "own", "names", "classes", "kind", "fitted", "models", "calibration"}
+SAVED |= {"row_shape", "row_type", "columns"}
 
 
 def learner_to_tree(learner: TrustLearner) -> dict[str, Any]:
@@ -63,30 +69,72 @@ def learner_from_tree(kind: type[Learner], tree: dict[str, Any], pool: Pool | No
     return learner
 
 
-def save_bundle(learner: TrustLearner, folder: str | Path) -> None:
+def save_bundle(learner: TrustLearner, folder: str | Path, calibration: tuple[Any, ArrayLike] | None) -> None:
     """Write everything the learner needs to answer. A model that cannot travel is written by name, with a warning."""
     tree = learner_to_tree(learner)
+    scores = None if calibration is None else _scores(learner, *calibration)
     members: Iterable[Member] = learner.pool_ if hasattr(learner, "pool_") else ()
     models = []
     for member in members:
         models.append({"file": _exported(member, learner), "classes": list(member.classes)})
     example = learner._example
-    shape = list(example.shape[1:]) if isinstance(example, np.ndarray) else None  # never the rows themselves
-    Store(folder).save("bundle", {**tree, "models": models, "row_shape": shape})
+    shape, kind = (list(example.shape[1:]), example.dtype.name) if isinstance(example, np.ndarray) else (None, None)
+    rows = {"row_shape": shape, "row_type": kind, "columns": learner._columns}  # never the rows themselves
+    Store(folder).save("bundle", {**tree, "models": models, **rows, "calibration": scores})
+
+
+def check_saved(tree: dict[str, Any], folder: str | Path, kind: str = "FedDES") -> dict[str, Any]:
+    """The tree of a saved learner, and of nothing else."""
+    if not set(tree) >= SAVED:
+        raise ParcelError(
+            f"{folder} holds no saved learner of this version: expected a folder written by {kind}.save. Save it again."
+        )
+    return tree
+
+
+def learner_class(name: str) -> type[TrustLearner]:
+    """The learner of this name, which `save` has written."""
+    from peerwise.trust.base import TrustLearner
+
+    room = import_module("peerwise.trust")
+
+    found = getattr(room, name, None) if name in room.__all__ else None
+    if not isinstance(found, type) or not issubclass(found, TrustLearner):
+        raise ParcelError(f"this is a saved {name!r}: expected a learner of peerwise.trust.")
+    return found
+
+
+def columns_of(X: Any) -> list[dict[str, Any]] | None:
+    """Names and types of a data frame's columns, with the values of those that hold no numbers; None of others."""
+    if not isinstance(X, pd.DataFrame):
+        return None
+    found = []
+    for name, column in X.items():
+        is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        values = None if is_number else sorted({str(value) for value in column.dropna()})
+        found.append({"name": str(name), "type": "str" if values is not None else column.dtype.name, "values": values})
+    return found
+
+
+def _scores(learner: TrustLearner, X: Any, y: ArrayLike) -> Any:
+    from peerwise.trust.base import encode
+
+    codes = encode(np.asarray(y), learner.classes_, "calibration y")
+    return PredictionSets.fit(learner.predict_proba(X), codes).scores
 
 
 def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:
     tree = Store(folder).load("bundle")
-    if not {"learner", "settings", "own", "names", "classes", "kind", "fitted", "models", "row_shape"} <= set(tree):
-        raise ParcelError(f"{folder} holds no saved learner: expected a folder written by {kind.__name__}.save.")
-    models, shape = tree.pop("models"), tree.pop("row_shape")
+    check_saved(tree, folder, kind.__name__)
+    models, shape = tree["models"], tree["row_shape"]
     given = Pool(pool, classes=tree["classes"]) if pool is not None else _pool(models, tree, kind.__name__)
     if given is not None and given.names != tree["names"]:
         raise PoolError(f"the pool has the models {given.names}: expected {tree['names']}, in this order.")
     learner = learner_from_tree(kind, tree, given)
     if given is not None:
         learner.pool_ = given
-    learner._example = None if shape is None else np.zeros((1, *shape), np.float32)
+    learner._example = None if shape is None else np.zeros((1, *shape), tree["row_type"])
+    learner._columns = tree["columns"]
     return learner
 
 

@@ -124,6 +124,16 @@ def explain_row(
     )
 
 
+def remark(opened: Explanation) -> str:
+    """Why others are believed, where the own models are mostly wrong on the nearest known cases; else nothing."""
+    own = [say for say in opened.models if say.own and say.of_nearby]
+    if not own or any(say.answer == opened.answer for say in own):
+        return ""
+    best = max(own, key=lambda say: say.right_nearby)
+    wrong = best.of_nearby - best.right_nearby
+    return f"own model wrong on {wrong} of {best.of_nearby} such cases" if 2 * wrong > best.of_nearby else ""
+
+
 def one_row(x: Any, example: Any) -> Any:
     """``x`` as a batch of one, whether it came as a single row (shaped like a row of fit's X) or as a batch of one."""
     if isinstance(x, pd.Series):

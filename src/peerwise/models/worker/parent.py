@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from peerwise.models.onnx_model import Feed, OnnxAnswers
 from peerwise.models.worker.frames import Frame
 from peerwise.models.worker.limits import Limits
 from peerwise.models.worker.process import Process
-from peerwise.models.worker.replies import Facts, Refused, arrays, facts, shapes
+from peerwise.models.worker.replies import Facts, Refused, Reply, arrays, facts, shapes
 
 MOST_KNOWN = 256
 HEADER_BYTES = 8192  # of one question, and then some
@@ -92,6 +92,25 @@ class Worker:
                     raise
             self._replace()
             return self._tried(self._ready(), key, work)
+
+    def ask_together(self, models: Sequence[WorkerModel], asked: Sequence[Frame]) -> list[Reply] | None:
+        """The replies to one question for each of these models, in one turn instead of one each; None where anything
+        stands in the way, or they are too many bytes: then each is to be asked by itself, which also finds out whose
+        fault it is."""
+        sizes = (sum(map(len, parts)) + HEADER_BYTES for _, parts in asked)
+        with self._lock:
+            process = self._ready()
+            keys = {model.sha256 for model in models}
+            if sum(sizes) > process.takes or not keys <= process.opened or keys & self._late:
+                return None
+            try:
+                return process.ask_all("run", asked)
+            except WorkerError:
+                self._replace()
+                return None
+            except BaseException:
+                self._end()
+                raise
 
     def note(self, key: str, found: Facts) -> None:
         """So that a file is not opened again only to be looked at."""
@@ -211,14 +230,15 @@ class WorkerModel(OnnxAnswers):
     def _said(self, group: list[Feed], process: Process) -> list[NDArray[Any]]:
         if self.sha256 not in process.opened:
             self._opened_again(process)
-        asked = [self._question(feed) for feed in group]
+        asked = [self.question(feed) for feed in group]
         replies = process.ask_all("run", asked)
         if replies[0][0] == {"absent": True}:
             self._opened_again(process)
             replies = process.ask_all("run", asked)
         return arrays(replies)
 
-    def _question(self, feed: Feed) -> Frame:
+    def question(self, feed: Feed) -> Frame:
+        """A slice of rows as the child takes it."""
         described = [[name, value.dtype.str, value.shape] for name, value in feed.items()]
         parts = [value.reshape(-1).view(np.uint8).data for value in feed.values()]
         return {"model": self.sha256, "inputs": described}, parts

@@ -18,7 +18,7 @@ from peerwise.models.worker import Worker
 from peerwise.run.peer.fitting import read_bundle
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.rounds import answer
-from peerwise.trust.explanation import Explanation
+from peerwise.trust.explanation import remark
 
 SURE = 0.2  # an answer is called unsure where its probability is not so much above that of the next class
 
@@ -77,21 +77,11 @@ def _note(method: Method, site: Site, x: Inputs, said: NDArray[np.float64], deta
     if "fallback" in details and bool(details["fallback"][row]):
         return "unsure: no model is reliable here"
     opened = method.explain(site, x) if isinstance(method, OneShot) else None
-    if opened is not None and (remark := _of_own(opened)):
-        return remark
+    if opened is not None and (said_of_own := remark(opened)):
+        return said_of_own
     first, second = np.sort(said)[::-1][:2]
     if first - second < SURE:
         return "unsure: the models disagree"
     if "own" in details and int(np.argmax(details["own"][row])) != int(said.argmax()):
         return f"own models say {site.classes[int(np.argmax(details['own'][row]))]}"
     return ""
-
-
-def _of_own(opened: Explanation) -> str:
-    """Where the own models are mostly wrong on the nearest known cases, that is why others are believed."""
-    own = [say for say in opened.models if say.own and say.of_nearby]
-    if not own or any(say.answer == opened.answer for say in own):
-        return ""
-    best = max(own, key=lambda say: say.right_nearby)
-    wrong = best.of_nearby - best.right_nearby
-    return f"own model wrong on {wrong} of {best.of_nearby} such cases" if 2 * wrong > best.of_nearby else ""

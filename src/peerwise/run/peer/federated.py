@@ -68,7 +68,7 @@ def fit_by_rounds(
             "instability": None,
             "chosen_on_validation": True,
         }
-        save_bundle(peer, site, report, by_rounds=True)
+        save_bundle(peer, method, site, report, by_rounds=True)
         return report
 
 

@@ -25,6 +25,7 @@ from peerwise.models import one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels.signed import unseal
 from peerwise.run.peer.arrivals import in_use, parcel_of
+from peerwise.run.peer.assurance import assured
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, made_method, method_of
 from peerwise.run.peer.training import trained
@@ -32,7 +33,7 @@ from peerwise.run.rounds import begin, check_sites, combined, hear, speak
 
 BUNDLE = "bundle"
 AFTERWARDS = "afterwards"
-FORMAT = 1
+FORMAT = 2
 
 
 def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_already: bool = False) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
                 "instability": _instability(method, site),
                 "chosen_on_validation": False,
             }
-        save_bundle(peer, site, report)
+        save_bundle(peer, method, site, report)
         return report
 
 
@@ -148,8 +149,12 @@ def _verdict(ours: float | None, own: float | None, *, lower: bool) -> str:
     return "better than the own models" if (ours < own) == lower else "WORSE than the own models"
 
 
-def save_bundle(peer: PeerFolder, site: Site, report: Mapping[str, Any], *, by_rounds: bool = False) -> None:
-    """Models, what was learned and what is needed to read rows; never the rows themselves."""
+def save_bundle(
+    peer: PeerFolder, method: Method, site: Site, report: Mapping[str, Any], *, by_rounds: bool = False
+) -> None:
+    """Models, what was learned, how sure it is, and what is needed to read rows; never the rows themselves."""
+    with one_thread():
+        made = assured(method, site)
     about = {
         "format": FORMAT,
         "task": peer.federation.task,
@@ -161,7 +166,7 @@ def save_bundle(peer: PeerFolder, site: Site, report: Mapping[str, Any], *, by_r
         "site": {"name": site.name, "seed": site.seed, "recipes": list(site.recipes)},
         "report": dict(report),
     }
-    peer.bundle.save(BUNDLE, {"about": about, "state": site.state})
+    peer.bundle.save(BUNDLE, {"about": about, "state": site.state, "assurance": made.to_tree()})
     peer.bundle.remove_unused()
     peer.ledger.add("fitted", method=peer.settings.method, peers=dict(report["peers"]))
 
@@ -183,14 +188,15 @@ def bundle_about(peer: PeerFolder) -> dict[str, Any]:
     return about
 
 
-def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
-    """What answers, without this site's rows."""
+def read_bundle(peer: PeerFolder, worker: Worker, *, later: bool = True) -> tuple[Method, Site]:
+    """What answers, without this site's rows. ``later``: peers' models stay where they are until they are asked, if one
+    is asked after the other."""
     if not peer.bundle.has(BUNDLE):
         raise ConfigError(f"{peer.path} has no bundle: expected one that answers. Run 'peerwise fit' first.")
     try:
-        method, about, state = _parts_of_bundle(peer)
+        method, about, state = _parts_of_bundle(peer, later)
     except ParcelError:  # it may just have been replaced; what is damaged stays so
-        method, about, state = _parts_of_bundle(peer)
+        method, about, state = _parts_of_bundle(peer, later)
     if about["task"] != peer.federation.task:
         raise ConfigError(f"{peer.bundle.folder} was made for another task: run 'peerwise fit' again.")
     blank = Rows(blank_row(peer.task), np.zeros(1, np.int64))
@@ -210,11 +216,10 @@ def read_bundle(peer: PeerFolder, worker: Worker) -> tuple[Method, Site]:
     return method, site
 
 
-def _parts_of_bundle(peer: PeerFolder) -> tuple[Method, dict[str, Any], dict[str, Any]]:
-    """Peers' models stay where they are until they are asked, if one is asked after the other."""
+def _parts_of_bundle(peer: PeerFolder, later: bool) -> tuple[Method, dict[str, Any], dict[str, Any]]:
     about = bundle_about(peer)
     method = made_method(about["method"], about["settings"], about["sites"])
-    return method, about, peer.bundle.load_item(BUNDLE, "state", later=isinstance(method, OneShot))
+    return method, about, peer.bundle.load_item(BUNDLE, "state", later=later and isinstance(method, OneShot))
 
 
 def blank_row(task: Task) -> Inputs:

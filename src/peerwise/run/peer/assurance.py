@@ -1,0 +1,87 @@
+"""What a service needs beside what was learned: how sure answers are, and which models can be spared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Site, digest
+from peerwise.methods import Method, OneShot
+from peerwise.methods.one_shot import labelled_logits, pool_logits_of, pool_names
+from peerwise.methods.stacking_rows import train_and_val
+from peerwise.run.rounds import answer
+from peerwise.trust import FedDES, TrustLearner
+from peerwise.trust.frugal import Cascade
+from peerwise.trust.prediction_sets import PredictionSets
+
+
+@dataclass(frozen=True, eq=False)
+class Assurance:
+    """``sets`` and ``frugal_sets`` are calibrated on the site's test rows, which nothing else is done with at a real
+    site; None without such rows. ``rows``: `rows_digest` of the rows that were learned from. ``stages``: the cascade's
+    tree, None where all models are always asked."""
+
+    sets: PredictionSets | None
+    frugal_sets: PredictionSets | None
+    stages: dict[str, Any] | None
+    rows: str
+
+    def to_tree(self) -> dict[str, Any]:
+        made = (self.sets, self.frugal_sets)
+        scores, frugal = (None if each is None else each.scores for each in made)
+        return {"scores": scores, "frugal_scores": frugal, "stages": self.stages, "rows": self.rows}
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> Self:
+        made = [None if tree[key] is None else PredictionSets(tree[key]) for key in ("scores", "frugal_scores")]
+        return cls(made[0], made[1], tree["stages"], tree["rows"])
+
+    @property
+    def has_cascade(self) -> bool:
+        return self.stages is not None
+
+    def cascade(self, kind: type[TrustLearner]) -> Cascade | None:
+        return None if self.stages is None else Cascade.from_tree(kind, self.stages)
+
+
+def assured(method: Method, site: Site) -> Assurance:
+    """From the site's state after it has learned. The cascade is fitted to train and validation rows."""
+    test = site.test
+    sets = PredictionSets.fit(answer(method, site, test.X), test.y) if len(test) else None
+    # Others, such as a graph neural network, would have to be trained dozens of times.
+    cascade = _cascade(method, site) if isinstance(method, OneShot) and isinstance(method.learner, FedDES) else None
+    frugal = None
+    if cascade is not None and len(test):
+        frugal = PredictionSets.fit(_frugal_answers(cascade, site), test.y)
+    return Assurance(sets, frugal, None if cascade is None else cascade.to_tree(), rows_digest(site))
+
+
+def rows_digest(site: Site) -> str:
+    return f"{digest(site.train.X, site.train.y)} {digest(site.val.X, site.val.y)}"
+
+
+def _cascade(method: OneShot, site: Site) -> Cascade | None:
+    _, own = pool_names(site)
+    rows = train_and_val(site)
+    return Cascade.fit(
+        method.new_learner(site, own),
+        labelled_logits(site),
+        rows.y,
+        rows.X,
+        own=own,
+        group=rows.group,
+        seed=site.seed_for("cascade"),
+    )
+
+
+def _frugal_answers(cascade: Cascade, site: Site) -> NDArray[np.float64]:
+    logits = pool_logits_of(site, site.test.X)
+
+    def ask(columns: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.asarray(logits[np.ix_(rows, np.asarray(columns))])
+
+    return cascade.answer(ask, len(site.test), site.test.X).probabilities

@@ -1,0 +1,68 @@
+"""Any other method that `peerwise fit` can write: it answers as `peerwise predict` does, and tells what it can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerwise.data import Site
+from peerwise.methods import Method
+from peerwise.models import one_thread
+from peerwise.models.worker import Worker
+from peerwise.run.rounds import answer
+from peerwise.serve.desk import About, Desk, Served
+from peerwise.serve.known_rows import KnownRows
+from peerwise.trust.prediction_sets import PredictionSets
+
+
+class MethodDesk(Desk):
+    """Where a method has no trust, no models are named; none of these can be frugal."""
+
+    def __init__(
+        self,
+        about: About,
+        method: Method,
+        site: Site,
+        worker: Worker,
+        peers: list[dict[str, Any]],
+        *,
+        known: KnownRows,
+        sets: PredictionSets | None,
+    ) -> None:
+        self.about = about
+        self._method, self._site, self._worker, self._peers, self._known = method, site, worker, peers, known
+        self._sets = sets
+
+    def answer(self, X: Any, *, frugal: bool = False) -> Served:
+        with one_thread():
+            said = answer(self._method, self._site, X)
+            details = self._method.details(self._site, X)
+        trust = details.get("trust")
+        return Served(
+            probabilities=said,
+            own=details.get("own"),
+            trust=trust,
+            consulted=None if trust is None else np.ones(trust.shape, np.bool_),
+            fallback=details.get("fallback"),
+            failed=dict(details.get("left_out", {})),
+        )
+
+    def sets(self, served: Served, level: float, *, frugal: bool = False) -> NDArray[np.bool_] | None:
+        return None if self._sets is None else self._sets(served.probabilities, level)
+
+    def explain(self, X: Any) -> dict[str, Any] | None:
+        return None
+
+    def peers(self) -> list[dict[str, Any]]:
+        return self._peers
+
+    def cases(self) -> list[dict[str, Any]]:
+        return self._known.cases()
+
+    def is_alive(self) -> bool:
+        return True  # the worker starts when it is first needed
+
+    def close(self) -> None:
+        self._worker.close()

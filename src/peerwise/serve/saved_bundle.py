@@ -1,0 +1,128 @@
+"""The desk of a folder that a learner's ``save`` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peerwise.data.rows import Kind
+from peerwise.data.task import TaskFeature
+from peerwise.errors import ConfigError, PeerwiseError
+from peerwise.models.worker import Worker
+from peerwise.parcels import Store, sha256
+from peerwise.serve.desk import About, Desk, Served, ServedModel
+from peerwise.serve.panel import Panel
+from peerwise.serve.peer_lines import plain_lines
+from peerwise.serve.pool_desk import PoolDesk
+from peerwise.serve.site_bundle import limits_for
+from peerwise.trust.bundle import check_saved, learner_class, learner_from_tree
+from peerwise.trust.prediction_sets import PredictionSets
+
+OWN = "own"  # the home of own models, which have no site
+
+
+def open_saved(folder: Path) -> Desk:
+    store = Store(folder)
+    tree = check_saved(store.load("bundle"), folder)
+    learner = learner_from_tree(learner_class(tree["learner"]), tree)
+    about = _about(folder, tree)
+    files = {name: model["file"] for name, model in zip(tree["names"], tree["models"], strict=True)}
+    worker = Worker(limits_for(files))
+    try:
+        classes = {label: place for place, label in enumerate(tree["classes"])}
+        places = [np.array([classes[label] for label in model["classes"]]) for model in tree["models"]]
+        own = [model.name for model in about.models if model.own]
+        panel = Panel(files, own, places, len(classes), worker, logits=False)
+    except BaseException:
+        worker.close()
+        raise
+    sets = None if tree["calibration"] is None else PredictionSets(tree["calibration"])
+    desk = PoolDesk if tree["columns"] is None else _FrameDesk
+    made = desk(about, learner, panel, worker, plain_lines(about), sets=sets)
+    if isinstance(made, _FrameDesk):
+        made.columns = tree["columns"]
+    return made
+
+
+class _FrameDesk(PoolDesk):
+    """Of a learner that was fitted to data frames: rows become one again, with its names and types."""
+
+    columns: list[dict[str, Any]]
+
+    def answer(self, X: Any, *, frugal: bool = False) -> Served:
+        return super().answer(self._frame(X))
+
+    def explain(self, X: Any) -> dict[str, Any] | None:
+        return super().explain(self._frame(X))
+
+    def _frame(self, X: Any) -> pd.DataFrame:
+        made = {}
+        for column, values in zip(self.columns, np.asarray(X).T, strict=True):
+            if column["values"] is None:
+                made[column["name"]] = pd.Series(values).astype(column["type"])
+            else:
+                known = [*column["values"], None]
+                codes = np.where(np.isnan(values), len(known) - 1, values).astype(int)
+                made[column["name"]] = pd.Series([known[code] for code in codes], dtype=column["type"])
+        return pd.DataFrame(made)
+
+
+def _about(folder: Path, tree: dict[str, Any]) -> About:
+    shape, columns = tree["row_shape"], tree["columns"]
+    kind = _kind(folder, tree)
+    lost = [name for name, model in zip(tree["names"], tree["models"], strict=True) if model["file"] is None]
+    if lost or not tree["models"]:
+        which = (
+            f"model {lost[0]!r} could not be exported" if lost else "the learner was fitted on outputs, without models"
+        )
+        raise ConfigError(f"{folder} cannot be served: {which}. Expected a pool whose models are all in the folder.")
+    models = [
+        ServedModel(name, OWN if place in tree["own"] else name, place in tree["own"], "", sha256(model["file"]))
+        for place, (name, model) in enumerate(zip(tree["names"], tree["models"], strict=True))
+    ]
+    classes = tuple(str(name) for name in tree["classes"])
+    return About(
+        digest=sha256((folder / "bundle.json").read_bytes())[:12],
+        site=OWN,
+        method=tree["learner"],
+        task=folder.resolve().name,
+        kind=kind,
+        classes=classes,
+        positive=classes[1] if len(classes) == 2 else None,
+        target="class",
+        inputs={"x": tuple(shape) if columns is None else (len(columns),)},
+        features=_features(folder, tree) if kind == "table" else (),
+        models=tuple(models),
+        made=int((folder / "bundle.json").stat().st_mtime),
+        calibration_rows=0 if tree["calibration"] is None else len(tree["calibration"]),
+        frugal=False,
+    )
+
+
+def _kind(folder: Path, tree: dict[str, Any]) -> Kind:
+    shape, dtype = tree["row_shape"], tree["row_type"]
+    if tree["columns"] is not None or (shape is not None and len(shape) == 1):
+        return "table"
+    if shape is not None and len(shape) == 3 and dtype == "uint8":
+        return "image"
+    raise ConfigError(
+        f"{folder} was fitted on rows of shape {shape} and type {dtype}: expected a table, or images of uint8 "
+        f"(channels, height, width), which can be uploaded. Fit it on such rows, or serve a site's folder."
+    )
+
+
+def _features(folder: Path, tree: dict[str, Any]) -> tuple[TaskFeature, ...]:
+    if tree["columns"] is None:
+        return tuple(TaskFeature(f"x{place}") for place in range(tree["row_shape"][0]))
+    try:
+        return tuple(
+            TaskFeature(
+                column["name"], "number" if column["values"] is None else "category", values=column["values"] or ()
+            )
+            for column in tree["columns"]
+        )
+    except PeerwiseError as error:
+        raise ConfigError(f"{folder} was fitted on columns that cannot be asked for by name: {error}") from error
