@@ -1,0 +1,238 @@
+"""What a bundle answers when it is opened for a service: the same as the commands, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+sys.path.append(str(Path(__file__).parents[1] / "run"))
+from peer_sites import Sites, copied, formed, table
+
+from peerwise import FedDES, Pool, wrap
+from peerwise.data.task import read_inputs
+from peerwise.errors import PeerwiseError
+from peerwise.models.worker import Worker
+from peerwise.run.peer import fit, predict
+from peerwise.serve.opening import open_desk
+from peerwise.trust import BestSingle
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as process:
+        yield process
+
+
+def fitted_by(method: str, root: Path, worker: Worker) -> Sites:
+    sites = formed(root, method=method)
+    for name in sites:
+        sites.publish(name)
+    sites.pull("north", worker)
+    for name in ("south", "east"):
+        sites.accept("north", name)
+    fit(sites["north"], worker)
+    return sites
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> Sites:
+    return fitted_by("feddes", tmp_path_factory.mktemp("fitted"), worker)
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ward") / "ward.csv"
+    table("west", 40).to_csv(path, index=False)
+    return path
+
+
+def rows_of(sites: Sites, file: Path) -> np.ndarray:
+    return np.asarray(read_inputs(sites["north"].task, file).X)
+
+
+@pytest.mark.parametrize("method", ["feddes", "knorae", "stacking"])
+def test_a_sites_desk_answers_as_predict_does(tmp_path: Path, ward: Path, worker: Worker, method: str) -> None:
+    sites = fitted_by(method, tmp_path, worker)
+    expected = predict(sites["north"], ward, worker, explain=5)
+    desk = open_desk(tmp_path / "north")
+    try:
+        served = desk.answer(rows_of(sites, ward))
+        np.testing.assert_allclose(served.probabilities, expected.probabilities, atol=1e-9)
+        assert served.trust is not None
+        homes = [model.site for model in desk.about.models]
+        for row, trust in enumerate(expected.trust):
+            found = {home: served.trust[row, [h == home for h in homes]].sum() for home in set(homes)}
+            assert {home: pytest.approx(value, abs=1e-6) for home, value in trust.items()} == found
+        assert {model.site for model in desk.about.models} == {"north", "south", "east"}
+        assert all(bool(model.version) != model.own for model in desk.about.models)
+    finally:
+        desk.close()
+
+
+def test_the_bundles_folder_is_as_good_as_the_sites(fitted: Sites) -> None:
+    for path in (fitted.root / "north", fitted.root / "north" / "bundle"):
+        desk = open_desk(path)
+        assert desk.about.site == "north"
+        desk.close()
+
+
+def test_how_sure_an_answer_is_comes_from_the_test_rows_alone(fitted: Sites) -> None:
+    desk = open_desk(fitted.root / "north")
+    try:
+        site = fitted["north"].site()
+        assert desk.about.calibration_rows == len(site.test)
+        served = desk.answer(site.test.X)
+        scores = np.sort(1 - served.probabilities[np.arange(len(site.test)), site.test.y])
+        cut = scores[int(np.ceil((len(scores) + 1) * 0.8)) - 1]
+        found = desk.sets(served, 0.8)
+        assert found is not None
+        np.testing.assert_array_equal(found, 1 - served.probabilities <= cut)
+    finally:
+        desk.close()
+
+
+def test_a_killed_worker_costs_nothing_but_time(fitted: Sites, ward: Path) -> None:
+    desk = open_desk(fitted.root / "north")
+    try:
+        X = rows_of(fitted, ward)
+        before = desk.answer(X)
+        pid = desk._worker.pid  # type: ignore[attr-defined]
+        os.kill(pid, signal.SIGKILL)
+        after = desk.answer(X)
+        np.testing.assert_array_equal(before.probabilities, after.probabilities)
+        assert not after.failed
+    finally:
+        desk.close()
+
+
+def test_a_bundle_that_is_replaced_meanwhile_does_not_disturb_an_open_desk(
+    fitted: Sites, tmp_path: Path, ward: Path, worker: Worker
+) -> None:
+    sites = copied(fitted, tmp_path)
+    desk = open_desk(tmp_path / "north")
+    try:
+        before = desk.answer(rows_of(sites, ward)).probabilities
+        sites.change("north", method="best_single")
+        fit(sites["north"], worker)
+        os.kill(desk._worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(desk.answer(rows_of(sites, ward)).probabilities, before)
+    finally:
+        desk.close()
+
+
+def test_one_case_is_opened_with_its_nearest_known_cases(fitted: Sites, ward: Path) -> None:
+    desk = open_desk(fitted.root / "north")
+    try:
+        found = desk.explain(rows_of(fitted, ward)[:1])
+        assert found is not None
+        assert {model["name"] for model in found["models"]} == {model.name for model in desk.about.models}
+        assert sum(model["trust"] for model in found["models"]) == pytest.approx(1)
+        site = fitted["north"].site()
+        for near in found["neighbours"]:
+            part = site.train if near["part"] == "train" else site.val
+            row = near["row"] - (0 if near["part"] == "train" else len(site.train))
+            assert near["label"] == site.classes[part.y[row]]
+            assert list(near["values"].values()) == pytest.approx(np.asarray(part.X)[row].tolist(), rel=1e-6)
+    finally:
+        desk.close()
+
+
+def test_validation_cases_can_be_asked_again_until_the_rows_change(fitted: Sites, tmp_path: Path) -> None:
+    sites = copied(fitted, tmp_path)
+    desk, site = open_desk(tmp_path / "north"), sites["north"].site()
+    cases = desk.cases()
+    assert [case["label"] for case in cases] == [site.classes[code] for code in site.val.y]
+    sent = np.array([list(case["row"].values()) for case in cases], np.float32)
+    np.testing.assert_allclose(sent, site.val.X, rtol=1e-6)
+    desk.close()
+    table("north", seed=5).to_csv(tmp_path / "north.csv", index=False)
+    other = open_desk(tmp_path / "north")
+    assert other.cases() == []
+    other.close()
+
+
+def test_every_site_of_the_bundle_has_a_line_with_its_card(fitted: Sites) -> None:
+    desk = open_desk(fitted.root / "north")
+    try:
+        lines = desk.peers()
+        assert [line["site"] for line in lines] == ["north", "east", "south"]
+        assert [line["own"] for line in lines] == [True, False, False]
+        assert lines[1]["card"]["task"]["name"] == "ward"
+        assert lines[1]["created"] < lines[1]["expires"]
+    finally:
+        desk.close()
+
+
+def cancer() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_breast_cancer(return_X_y=True)
+    return X.astype(np.float32), y
+
+
+def models(X: object, y: np.ndarray) -> dict[str, object]:
+    return {
+        "mine": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)).fit(X[200:300], y[200:300]),  # type: ignore[index]
+        "forest": RandomForestClassifier(20, random_state=0).fit(X[300:], y[300:]),  # type: ignore[index]
+    }
+
+
+@pytest.mark.parametrize("kind", [FedDES, BestSingle])
+def test_a_saved_learner_answers_as_it_did(tmp_path: Path, kind: type) -> None:
+    X, y = cancer()
+    learner = kind(Pool(models(X, y)), own=["mine"]).fit(X[:100], y[:100])
+    learner.save(tmp_path, calibration=(X[100:200], y[100:200]))
+    desk = open_desk(tmp_path)
+    try:
+        served = desk.answer(X[100:200])
+        np.testing.assert_allclose(served.probabilities, learner.predict_proba(X[100:200]), atol=1e-4)
+        assert desk.about.calibration_rows == 100
+        assert [model.own for model in desk.about.models] == [True, False]
+        found = desk.sets(served, 0.9)
+        assert found is not None
+        assert found[np.arange(100), y[100:200]].mean() >= 0.9
+    finally:
+        desk.close()
+
+
+def test_a_learner_fitted_to_a_data_frame_is_asked_by_its_columns(tmp_path: Path) -> None:
+    X, y = cancer()
+    frame = pd.DataFrame(X[:, :4], columns=["radius", "texture", "perimeter", "area"]).astype(np.float32)
+    learner = FedDES(Pool(models(frame, y)), own=["mine"]).fit(frame[:100], y[:100])
+    learner.save(tmp_path)
+    desk = open_desk(tmp_path)
+    try:
+        assert [feature.name for feature in desk.about.features] == list(frame.columns)
+        served = desk.answer(frame[100:150].to_numpy())
+        np.testing.assert_allclose(served.probabilities, learner.predict_proba(frame[100:150]), atol=1e-4)
+        assert desk.sets(served, 0.9) is None
+    finally:
+        desk.close()
+
+
+def test_what_cannot_be_served_is_told(tmp_path: Path, fitted: Sites) -> None:
+    with pytest.raises(PeerwiseError, match="holds no bundle: expected a site's folder after 'peerwise fit'"):
+        open_desk(tmp_path)
+    with pytest.raises(PeerwiseError, match="has no bundle"):
+        open_desk(fitted.root / "south")
+    X, y = cancer()
+    pixels = X[:60, :16].reshape(60, 1, 4, 4)
+    scaled = wrap(lambda rows: np.full((len(rows), 2), 0.5), name="scaled", classes=[0, 1])
+    with pytest.warns(UserWarning, match="saved by name only"):
+        FedDES(Pool([scaled])).fit(pixels, y[:60]).save(tmp_path / "scaled")
+    with pytest.raises(PeerwiseError, match=r"type float32: expected a table, or images of uint8"):
+        open_desk(tmp_path / "scaled")
+    with pytest.warns(UserWarning, match="saved by name only"):
+        FedDES(Pool([scaled])).fit(X[:60], y[:60]).save(tmp_path / "code")
+    with pytest.raises(PeerwiseError, match=r"model 'scaled' could not be exported"):
+        open_desk(tmp_path / "code")
