@@ -70,12 +70,12 @@ def assess(
 
     ``positive``: name of the class to be found (sensitivity, specificity; AUPRC of two classes), by default the last
     of two; a row is called positive if its probability is at least ``threshold``. ``classes``: the class names in the
-    order of the codes, which name themselves otherwise.
+    order of the codes, by default those of the run.
     """
     if not run.predictions:
         raise DataError("this run has no predictions: expected a run as `simulate` returns it. Simulate again.")
     answers = next(iter(run.predictions.values()))["probabilities"]
-    names = tuple(classes) or tuple(map(str, range(answers.shape[1])))
+    names = tuple(classes) or run.classes or tuple(map(str, range(answers.shape[1])))
     code = positive_class(answers, check_positive(positive, names, threshold))
     sites = site_table(run, names, code, threshold)
     pooled, apart = subgroup_tables(run, code, threshold)

@@ -27,8 +27,8 @@ def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     row["ess"] = float(effective_size(details["trust"]).mean()) if has_trust else None
     row["fallback"] = float(details["fallback"].mean()) if has_trust else None
     row["oracle"] = float(np.mean((details["says"] == y[:, None]).any(axis=1))) if has_trust else None
-    row["bytes_sent"] = int(tree["sent"])
-    row["bytes_received"] = int(tree["received"])
+    row["bytes_sent"] = tree["sent"]
+    row["bytes_received"] = tree["received"]
     row["rounds"] = tree["rounds"]
     row["took_part"] = len(tree["took_part"])
     row["best_round"] = tree["best_round"]

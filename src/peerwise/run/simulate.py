@@ -4,63 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from peerwise.data import Dataset, Indices, Site, derived_seed, digest, make_sites
 from peerwise.data.site import PARTS
-from peerwise.errors import ConfigError, choices
+from peerwise.errors import STOPS_A_RUN, ConfigError, choices, reason
 from peerwise.methods import check_value
 from peerwise.parcels import write_atomic
 from peerwise.run.contenders import Contender, contenders
 from peerwise.run.experiment import Experiment, changed, experiment_from
+from peerwise.run.finished import Run, results_of
 from peerwise.run.folder import RunFolder
-from peerwise.run.method_run import MethodRun, departures
+from peerwise.run.loading import kept_provenance, save_index
+from peerwise.run.method_run import MethodRun
+from peerwise.run.opened import open_one
 from peerwise.run.participation import Participation
-from peerwise.run.score import Predictions, curves_of, site_row
+from peerwise.run.provenance import provenance
+from peerwise.run.score import Predictions, curves_of
 from peerwise.run.subgroups import subgroups
 from peerwise.run.tuning import finish_best
 from peerwise.run.workers import Observer
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run: one row of ``results`` for each seed, method and site, and the folder they came from.
-
-    ``predictions``: by (seed, method, site), what the test rows were answered with:
-
-    * ``y`` (n,) and ``probabilities`` (n, classes)
-    * ``details`` as the method gives them, empty where it has no pool: ``trust`` (n, models), ``fallback`` (n,),
-      ``says`` (n, models; -1 for no answer), ``own`` (n, classes), ``models`` (names in column order)
-    * ``subgroup``: a name for each row where the experiment has one, else None
-    * ``label_counts`` (classes,): the site's train rows by class
-    * ``fell_back``: None, or {"to", "why"} where training, learning or answering failed here and something simpler
-      answered
-    * ``peers_left_out``: reasons by model (``model@site``, ``*@site`` for all of a site's): peers' models that failed
-      on this site's rows or could not be used here, so that the others answered without them
-    * ``sent`` and ``received`` (bytes), ``seconds`` by phase
-    * ``rounds`` of the method, ``took_part`` (the rounds in which the site shared), ``best_round`` (that answers), all
-      counted from 0, ``lr`` where the method has a learning rate
-    * ``curves``: by name, (round, value) after each round; ``privacy``: what the method guarantees here, or None
-
-    ``curves``: the same as a table (``seed``, ``method``, ``site``, ``round``, ``name``, ``value``).
-    """
-
-    experiment: Experiment
-    results: pd.DataFrame
-    folder: Path | None
-    predictions: Predictions = field(default_factory=dict, repr=False)
-
-    @property
-    def curves(self) -> pd.DataFrame:
-        return curves_of(self.predictions)
 
 
 def simulate(
@@ -97,21 +68,51 @@ def simulate(
         with folder.open(experiment, _identity(data)):
             tell = _teller(folder, on_event)
             tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
-                  "methods": list(methods)})  # fmt: skip
+                  "methods": list(methods), "workers": workers})  # fmt: skip
             predictions: Predictions = {}
+            places: dict[tuple[int, str, str], str] = {}
+            opener: Callable[[], dict[str, Any] | None] = dict
             for seed in range(experiment.seeds):
                 here = sites if seed == 0 else federation(experiment, data, seed)
                 chosen = _one_seed(methods, here, seed, folder, workers, tell, experiment)
+                opener = partial(open_one, chosen, here, folder) if seed == 0 else opener
                 for one, site in product(chosen, here):
                     tree = folder.load_predictions(site.name, one.named(seed))
                     tree["subgroup"] = None if groups is None else groups[site.index["test"]].tolist()
                     tree |= {"rounds": one.method.rounds, "lr": one.lr}
                     predictions[seed, one.label, site.name] = tree
-            results = _results(predictions)
+                    places[seed, one.label, site.name] = one.named(seed)
+            results = results_of(predictions)
             folder.save_results(results)
             write_atomic(folder.path / "curves.parquet", curves_of(predictions).to_parquet(index=False))
+            about = _about(experiment, data, folder, opener, tell)
+            save_index(folder, experiment, about, places, predictions)
             tell({"event": "end", "results": str(folder.path / "results.parquet")})
-    return Run(experiment, results, Path(out) if out is not None else None, predictions)
+    return Run(experiment, results, Path(out) if out is not None else None, predictions, **about)
+
+
+def _about(
+    experiment: Experiment,
+    data: Dataset,
+    folder: RunFolder,
+    opener: Callable[[], dict[str, Any] | None],
+    tell: Observer,
+) -> dict[str, Any]:
+    """What a report says besides the numbers; that a case cannot be opened costs no results."""
+    try:
+        opened = opener()
+    except STOPS_A_RUN:
+        raise
+    except Exception as error:
+        tell({"event": "warning", "run": "opened", "why": f"no decision can be opened: {reason(error)}"})
+        opened = None
+    return {
+        "classes": data.classes,
+        "features": tuple(feature.name for feature in data.features),
+        "kind": data.kind,
+        "opened": opened,
+        "provenance": kept_provenance(folder, provenance(experiment, data, digest(data.X, data.y), folder.path)),
+    }
 
 
 def federation(experiment: Experiment, data: Dataset, seed: int) -> list[Site]:
@@ -214,13 +215,6 @@ def _one_seed(
         runs = [MethodRun(t.named(seed), t.method, sites, folder, workers, tell, present) for t in trials]
         chosen.append(finish_best(trials, runs, seed, tell))
     return chosen
-
-
-def _results(predictions: Predictions) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"seed": seed, "method": label, "site": site, **site_row(tree), **departures(tree)}
-        for (seed, label, site), tree in predictions.items()
-    )
 
 
 def _teller(folder: RunFolder, on_event: Observer | None) -> Observer:
