@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from peerwise.visible import written_out
+
 PLAIN_WIDTH = 132  # tables in a file or pipe are not cut to a guessed terminal
 
 
@@ -42,12 +44,3 @@ def print_json_line(value: Any) -> None:
     """One object a line, seen at once by who reads along."""
     sys.stdout.write(written_out(json.dumps(value, allow_nan=False, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
-
-
-def written_out(text: str) -> str:
-    """The text with everything but line ends that does not simply print as JSON escapes it.
-
-    >>> written_out("a\\x1b[2Jb")
-    'a\\\\u001b[2Jb'
-    """
-    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)

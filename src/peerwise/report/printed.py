@@ -1,101 +1,105 @@
-"""Everything a reader sees in the terminal, table by table, each with a line that says what it shows."""
+"""Tables in the terminal: as wide as it is and no wider, each with a line that says what it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from peerwise.evaluate import Assessment
-from peerwise.report.protocol import all_sites_lines, missed_lines, privacy_lines, tuned_lines
-from peerwise.report.tables import (
-    behaviour_table,
-    cost_table,
-    metric_table,
-    own_table,
-    probability_table,
-    subgroup_table,
-)
+from peerwise.report.notes import notes_of
+from peerwise.report.sheets import Cell, Column, Sheet
+from peerwise.report.story import Story
+from peerwise.report.tables import subgroup_tables, summary_sheets
+from peerwise.visible import written_out
 
-RIGHT = "percent of test rows answered rightly; mean over sites and seeds"
-OWN = """\
-points over the mean of the site's own models of the same pool, or over local
-where a method has no pool; interval: score method, as wide as one seed's;
-loss/site: what losing sites lose, spread over all sites"""
-TESTS = """
-sig.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
-PROBABILITIES = "mean over the sites where it is defined, in percent; NLL and Brier as they are"
-CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
-BEHAVIOUR = """\
-models that have a say, a row; ESS: their effective number; fallback: rows where
-none seemed reliable; oracle: what a perfect choice reaches"""
-CHOICE = """
-gap closed: from own (0) to oracle (100); wrong trust: on models that err there;
-mismatch: models wrongly chosen or missed; home rho: Spearman, trust against
-class frequency at a model's home"""
-COST = """\
-bytes a site; seconds of all sites together; pool s: asking all models about a
-site's rows"""
-COMMON = "all sites are tested on the same rows, which are at none of them; intervals count these rows once"
-SUBGROUPS = """\
-all sites together (the mean over sites where all have the same test rows), mean
-over seeds; gain: points over the own models"""
+MOST_ROWS = 60
+GAP = 2  # between two columns
+LONGEST = 34  # a longer name goes on in the next line
+STYLES = {"best": "green", "worst": "red", "": ""}
 
 
 def print_summary(summary: pd.DataFrame, console: Console, settings: dict[str, Any] | None = None) -> None:
     """All tables of `summarise`, or of an assessment's methods with its settings, each within 80 columns."""
-    for table, title, about in _parts(summary, settings):
-        if table is not None:
-            _show(console, table, title, about)
+    print_sheets(summary_sheets(summary, settings), console)
 
 
 def print_assessment(found: Assessment, console: Console) -> None:
-    """The tables of the methods, those by subgroup, and a line for each site that fell back, and for each peer's model
-    that a site had to do without; then a line a method for what its privacy, its tuning and its absent sites say."""
+    """The tables of the methods, those by subgroup, and what else is to be known."""
     print_summary(found.methods, console, found.settings)
-    if len(found.subgroups):
-        for place, (name, part) in enumerate(found.subgroups.groupby("subgroup", sort=False)):
-            title = f"Subgroup {name}: {part['rows'].max():.0f} test rows a seed"
-            _show(console, subgroup_table(part), title, "" if place else SUBGROUPS)
-    if found.settings.get("test") == "common":
-        console.print(COMMON, markup=False, soft_wrap=True)
-    for line in found.fell_back:
-        _tell(console, line, f"answered by {line['to']}")
-    for line in found.peers_left_out:
-        _tell(console, line, f"without {line['model']}")
-    for line in found.collapsed:
-        what = f"{line['what']}: {line['method']} at {line['sites']} of {line['of']} sites x seeds"
-        why = f"such as {line['site']} (seed {line['seed']}): {line['why']}"
-        console.print(f"{what}, {why}", markup=False, soft_wrap=True)
-    present = (*missed_lines(found.missed_rounds), *all_sites_lines(found.had_all_sites))
-    for text in (*tuned_lines(found.tuned), *present, *privacy_lines(found.privacy)):
-        console.print(text, markup=False, soft_wrap=True)
+    print_sheets(subgroup_tables(found.subgroups), console)
+    print_lines(notes_of(found), console)
 
 
-def _tell(console: Console, line: dict[str, Any], what: str) -> None:
-    about = f"site {line['site']} (seed {line['seed']}, {line['method']})"
-    console.print(f"{about}: {what}, because {line['why']}", markup=False, soft_wrap=True)
+def print_story(story: Story, console: Console, *, all_tables: bool = True) -> None:
+    """The sentence first, then the tables; those of the summary alone unless all are wanted."""
+    print_lines([story.headline, ""], console)
+    print_sheets([story.sheets["methods"]], console)
+    if not all_tables:
+        return print_assessment(story.found, console)
+    others = [sheet for key, sheet in story.sheets.items() if key not in ("methods", "subgroups")]
+    place = next((n for n, sheet in enumerate(others) if sheet.key == "opened"), len(others))
+    print_sheets([*others[:place], *subgroup_tables(story.found.subgroups), *others[place:]], console, MOST_ROWS)
+    print_lines(story.notes, console)
 
 
-def _parts(summary: pd.DataFrame, settings: dict[str, Any] | None) -> Iterator[tuple[Table | None, str, str]]:
-    yield metric_table(summary), "How often right", RIGHT
-    tests = int(summary["tests"].max()) if "tests" in summary.columns else 0
-    about = OWN + (TESTS.format(tests) if tests else "")
-    yield own_table(summary, "accuracy"), "Against the own models: accuracy", about
-    yield own_table(summary, "balanced_accuracy"), "Against the own models: balanced accuracy", ""
-    called = CALLED.format(**settings) if settings and settings["positive"] is not None else ""
-    yield probability_table(summary), "What the probabilities are worth", PROBABILITIES + called
-    more = CHOICE if "mismatch" in summary.columns else ""
-    yield behaviour_table(summary), "Whom it trusts", BEHAVIOUR + more
-    yield cost_table(summary), "Cost", COST
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    for line in lines:
+        console.print(written_out(line), markup=False, soft_wrap=True)
 
 
-def _show(console: Console, table: Table, title: str, about: str) -> None:
-    console.print(title, style="bold", markup=False)
-    if about:
-        console.print(about, style="dim", markup=False)
-    console.print(table)
-    console.print()
+def print_sheets(sheets: Iterable[Sheet], console: Console, most_rows: int | None = None) -> None:
+    """Of a table with more rows than ``most_rows`` the first are shown, and how many there are."""
+    for sheet in sheets:
+        console.print(written_out(sheet.title), style="bold", markup=False)
+        if sheet.about:
+            console.print(written_out(sheet.about), style="dim", markup=False)
+        rows = sheet.rows[:most_rows]
+        for columns in _blocks(sheet, rows, console.width):
+            console.print(_drawn(sheet, rows, columns))
+        if len(rows) < len(sheet.rows):
+            left = len(sheet.rows) - len(rows)
+            console.print(f"... and {left} more rows (--format csv --table {sheet.key} has all)", markup=False)
+        console.print()
+
+
+def _blocks(sheet: Sheet, rows: Sequence[tuple[Cell, ...]], width: int) -> Iterator[list[int]]:
+    """Which columns stand side by side, the first always among them."""
+    widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(sheet.columns)]
+    first = min(widths[0], LONGEST)
+    block, taken = [0], first
+    for place, needed in enumerate(widths[1:], start=1):
+        if len(block) > 1 and taken + GAP + needed > width:
+            yield block
+            block, taken = [0], first
+        block.append(place)
+        taken += GAP + needed
+    yield block
+
+
+def _width(column: Column, cells: Sequence[Cell]) -> int:
+    lines = [*column.name.split("\n"), *(written_out(cell.text) for cell in cells)]
+    return max(cell_len(written_out(line)) for line in lines)
+
+
+def _drawn(sheet: Sheet, rows: Sequence[tuple[Cell, ...]], columns: list[int]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place in columns:
+        name, first = Text(written_out(sheet.columns[place].name)), place == 0
+        right = not first and all(not isinstance(row[place].value, str) for row in rows)
+        table.add_column(
+            name,
+            justify="right" if right else "left",
+            no_wrap=right,
+            overflow="fold",
+            vertical="bottom",
+            max_width=LONGEST if first else None,
+        )
+    for row in rows:
+        table.add_row(*(Text(written_out(row[place].text), style=STYLES[row[place].mark]) for place in columns))
+    return table

@@ -10,11 +10,18 @@ Mark = Literal["", "best", "worst"]
 
 @dataclass(frozen=True)
 class Column:
-    """``name`` as people read it, with line ends where a narrow terminal may break it; ``key`` as programs do."""
+    """``name`` as people read it, with line ends where a narrow terminal may break it; ``key`` as programs do.
+    ``parts``: the keys of what a cell holds in one, as an interval holds its two ends; its value is then a tuple."""
 
     name: str
     key: str
     unit: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name in one line."""
+        return self.name.replace("-\n", "").replace("/\n", "/").replace("\n", " ")
 
 
 @dataclass(frozen=True)

@@ -1,52 +1,112 @@
-"""The summary as tables within 80 columns. Colour marks the best and the worst only."""
+"""The summary as tables within 80 columns. Marks stand for the best and the worst only."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
-from rich.table import Table
 
 from peerwise.evaluate.summary import LOCAL
-from peerwise.report.cells import decimal, interval, marked, number, percent, plain_table, size
+from peerwise.report.cells import (
+    decimal,
+    empty,
+    ends,
+    figure,
+    gains,
+    number,
+    percent,
+    shares,
+    size,
+    whole,
+    with_marks,
+    words,
+)
+from peerwise.report.sheets import Cell, Column, Sheet
 
 PHASES = {"train": "train\ns", "outputs": "pool\ns", "fit": "fit\ns", "predict": "predict\ns"}
 NAN = math.nan
+METHOD = Column("method", "method")
+
+RIGHT = "percent of test rows answered rightly; mean over sites and seeds"
+OWN = """\
+points over the mean of the site's own models of the same pool, or over local
+where a method has no pool; interval: score method, as wide as one seed's;
+loss/site: what losing sites lose, spread over all sites"""
+TESTS = """
+sig.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
+PROBABILITIES = "mean over the sites where it is defined, in percent; NLL and Brier as they are"
+CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
+BEHAVIOUR = """\
+models that have a say, a row; ESS: their effective number; fallback: rows where
+none seemed reliable; oracle: what a perfect choice reaches"""
+CHOICE = """
+gap closed: from own (0) to oracle (100); wrong trust: on models that err there;
+mismatch: models wrongly chosen or missed; home rho: Spearman, trust against
+class frequency at a model's home"""
+COST = """\
+bytes a site; seconds of all sites together; pool s: asking all models about a
+site's rows"""
+SUBGROUPS = """\
+all sites together (the mean over sites where all have the same test rows), mean
+over seeds; gain: points over the own models"""
 
 
-def metric_table(summary: pd.DataFrame) -> Table:
+def summary_sheets(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Iterator[Sheet]:
+    """All tables of `summarise`, or of an assessment's methods with its settings, those that have something to say."""
+    yield metric_table(summary)
+    for metric in ("accuracy", "balanced_accuracy"):
+        if (sheet := own_table(summary, metric)) is not None:
+            yield sheet
+    if (sheet := probability_table(summary, settings)) is not None:
+        yield sheet
+    if (sheet := behaviour_table(summary)) is not None:
+        yield sheet
+    yield cost_table(summary)
+
+
+def metric_table(summary: pd.DataFrame) -> Sheet:
     """Accuracy and balanced accuracy in percent: mean, spread over sites and seeds, mean of the worst tenth."""
-    accuracy = ("accuracy", "±\nsites", "±\nseeds", "worst\n10 %")
-    table = plain_table("method", *accuracy, "balanced\naccuracy", "±\nseeds", "worst\n10 %")
-    for method, line in summary.iterrows():
-        cells = [marked(line["accuracy"], summary["accuracy"])]
-        parts = [percent(line[f"accuracy_{part}"]) for part in ("std", "seed_std", "worst_tenth")]
-        balanced = marked(line["balanced_accuracy"], summary["balanced_accuracy"])
-        rest = [percent(line[f"balanced_accuracy_{part}"]) for part in ("seed_std", "worst_tenth")]
-        table.add_row(str(method), *cells, *parts, balanced, *rest)
-    return table
+    shown = {"accuracy": "accuracy", "accuracy_std": "±\nsites", "accuracy_seed_std": "±\nseeds",
+             "accuracy_worst_tenth": "worst\n10 %", "balanced_accuracy": "balanced\naccuracy",
+             "balanced_accuracy_seed_std": "±\nseeds", "balanced_accuracy_worst_tenth": "worst\n10 %"}  # fmt: skip
+    cells = {key: [shares(value) for value in summary[key]] for key in shown}
+    for key in ("accuracy", "balanced_accuracy"):
+        cells[key] = list(with_marks(cells[key]))
+    columns = (METHOD, *(Column(name, key, "%") for key, name in shown.items()))
+    rows = zip([words(name) for name in summary.index], *cells.values(), strict=True)
+    return Sheet("right", "How often right", RIGHT, columns, tuple(rows))
 
 
-def own_table(summary: pd.DataFrame, metric: str) -> Table | None:
+def own_table(summary: pd.DataFrame, metric: str) -> Sheet | None:
     """Each method against the sites' own models; None if nothing can be held to them."""
     others = summary[summary.index != LOCAL]
     if f"{metric}_gain" not in summary.columns or not others[f"{metric}_gain"].notna().any():
         return None
     tested = metric == "accuracy" and "tests" in others.columns
-    columns = ("method", "gain", "95 %\ninterval", "win/tie/\nloss %", "loss/\nsite")
-    table = plain_table(*columns, *(("sig.\nbetter", "sig.\nworse") if tested else ()))
+    kinds = ("wins", "ties", "losses")
+    parts = tuple(f"{metric}_gain_{end}" for end in ("low", "high"))
+    columns = [METHOD, Column("gain", f"{metric}_gain", "points"),
+               Column("95 %\ninterval", f"{metric}_gain_interval", "points", parts),
+               Column("win/tie/\nloss %", f"{metric}_transfer", "%", tuple(f"{metric}_{kind}" for kind in kinds)),
+               Column("loss/\nsite", f"{metric}_negative_transfer_burden", "points")]  # fmt: skip
+    sure = [f"significantly_{key}" for key in ("better", "worse")] if tested else []
+    columns += [Column(f"sig.\n{key.split('_')[1]}", key, "sites x seeds") for key in sure]
+    rows = []
     for method, line in others.iterrows():
-        ends = interval(line.get(f"{metric}_gain_low", NAN), line.get(f"{metric}_gain_high", NAN))
-        shares = [percent(line[f"{metric}_{key}"], ".0f") for key in ("wins", "ties", "losses")]
-        cells = [percent(line[f"{metric}_gain"], "+.1f"), ends, "/".join(shares)]
-        cells.append(percent(line[f"{metric}_negative_transfer_burden"], ".2f"))
-        if tested:
-            cells += [f"{line[f'significantly_{key}']:.0f}" for key in ("better", "worse")]
-        table.add_row(str(method), *cells)
-    return table
+        counts = [line[f"{metric}_{kind}"] for kind in kinds]
+        cells = [words(method), gains(line[f"{metric}_gain"]), ends(*(line.get(part, NAN) for part in parts)),
+                 Cell("/".join(percent(value, ".0f") for value in counts), tuple(counts)),
+                 figure(line[f"{metric}_negative_transfer_burden"], lambda value: percent(value, ".2f"))]  # fmt: skip
+        rows.append((*cells, *(whole(line[key]) for key in sure)))
+    tests = int(summary["tests"].max()) if "tests" in summary.columns else 0
+    about = (OWN + (TESTS.format(tests) if tests else "")) if metric == "accuracy" else ""
+    key = "own" if metric == "accuracy" else "own_balanced"
+    return Sheet(key, f"Against the own models: {metric.replace('_', ' ')}", about, tuple(columns), tuple(rows))
 
 
-def probability_table(summary: pd.DataFrame) -> Table | None:
+def probability_table(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Sheet | None:
     """What the probabilities are worth; None where the results do not have it."""
     shown = {"auroc": "AUROC", "auprc": "AUPRC", "sensitivity": "sensi-\ntivity", "specificity": "speci-\nficity"}
     errors = {"ece": "ECE", "log_loss": "NLL", "brier": "Brier"}
@@ -54,52 +114,74 @@ def probability_table(summary: pd.DataFrame) -> Table | None:
         return None
     shown["open_auroc"] = "open\nAUROC"
     known = {key: name for key, name in shown.items() if key in summary.columns and summary[key].notna().any()}
-    table = plain_table("method", *known.values(), *errors.values())
-    for method, line in summary.iterrows():
-        cells = [percent(line[key]) for key in known]
-        table.add_row(str(method), *cells, percent(line["ece"]), decimal(line["log_loss"]), decimal(line["brier"]))
-    return table
+    units = {**dict.fromkeys((*known, "ece"), "%"), "log_loss": "nats", "brier": ""}
+    columns = (METHOD, *(Column(name, key, units[key]) for key, name in {**known, **errors}.items()))
+    rows = [
+        (words(method), *(shares(line[key]) for key in (*known, "ece")),
+         *(figure(line[key], decimal) for key in ("log_loss", "brier")))
+        for method, line in summary.iterrows()
+    ]  # fmt: skip
+    called = CALLED.format(**settings) if settings and settings["positive"] is not None else ""
+    return Sheet("probabilities", "What the probabilities are worth", PROBABILITIES + called, columns, tuple(rows))
 
 
-def behaviour_table(summary: pd.DataFrame) -> Table | None:
+def behaviour_table(summary: pd.DataFrame) -> Sheet | None:
     """Whom a method trusts: how many models, how often none was reliable, and how near it comes to a perfect choice;
     None if no method chooses."""
     chosen = summary[summary["ensemble_size"].notna()]
     if chosen.empty:
         return None
-    more = {"oracle_gap_closed": "gap\nclosed", "trust_on_wrong": "wrong\ntrust", "mismatch": "mis-\nmatch",
-            "home_spearman": "home\nrho"}  # fmt: skip
-    known = {key: name for key, name in more.items() if key in chosen.columns}
-    table = plain_table("method", "models", "ESS", "fall-\nback", "oracle", *known.values())
-    for method, line in chosen.iterrows():
-        cells = [number(line["ensemble_size"]), number(line["ess"]), percent(line["fallback"]), percent(line["oracle"])]
-        forms = {"mismatch": number, "home_spearman": decimal}
-        table.add_row(str(method), *cells, *(forms.get(key, percent)(line[key]) for key in known))
-    return table
+    shown = {"ensemble_size": "models", "ess": "ESS", "fallback": "fall-\nback", "oracle": "oracle",
+             "oracle_gap_closed": "gap\nclosed", "trust_on_wrong": "wrong\ntrust", "mismatch": "mis-\nmatch",
+             "home_spearman": "home\nrho"}  # fmt: skip
+    forms = {"ensemble_size": number, "ess": number, "mismatch": number, "home_spearman": decimal}
+    units = {"ensemble_size": "models", "ess": "models", "mismatch": "models", "home_spearman": ""}
+    known = {key: name for key, name in shown.items() if key in chosen.columns}
+    columns = (METHOD, *(Column(name, key, units.get(key, "%")) for key, name in known.items()))
+    rows = [
+        (words(method), *(figure(line[key], forms.get(key, percent)) for key in known))
+        for method, line in chosen.iterrows()
+    ]
+    about = BEHAVIOUR + (CHOICE if "mismatch" in summary.columns else "")
+    return Sheet("trusts", "Whom it trusts", about, columns, tuple(rows))
 
 
-def cost_table(summary: pd.DataFrame) -> Table:
+def cost_table(summary: pd.DataFrame) -> Sheet:
     """Rounds; bytes sent and received by a site; seconds of all sites together: training, asking the pool's models,
     fitting, predicting."""
-    table = plain_table("method", "rounds", "sent\n/site", "received\n/site", *PHASES.values())
-    for method, line in summary.iterrows():
-        rounds = line.get("rounds", NAN)
-        cells = ["-" if math.isnan(rounds) else f"{rounds:.0f}"]
-        cells += [size(line[key]) if key in line else "-" for key in ("bytes_sent", "bytes_received")]
-        table.add_row(str(method), *cells, *(number(line.get(f"seconds_{phase}", NAN)) for phase in PHASES))
-    return table
+    sizes = {"bytes_sent": "sent\n/site", "bytes_received": "received\n/site"}
+    phases = {f"seconds_{phase}": name for phase, name in PHASES.items()}
+    columns = (METHOD, Column("rounds", "rounds"), *(Column(name, key, "bytes") for key, name in sizes.items()),
+               *(Column(name, key, "seconds") for key, name in phases.items()))  # fmt: skip
+    rows = [
+        (words(method), whole(line.get("rounds")), *(figure(line.get(key), size) for key in sizes),
+         *(figure(line.get(key), number) for key in phases))
+        for method, line in summary.iterrows()
+    ]  # fmt: skip
+    return Sheet("cost", "Cost", COST, columns, tuple(rows))
 
 
-def subgroup_table(part: pd.DataFrame) -> Table:
-    """One subgroup's metrics, method by method, and the gain over the own models there."""
+def subgroup_tables(subgroups: pd.DataFrame) -> Iterator[Sheet]:
+    """For each subgroup its metrics, method by method, and the gain over the own models there."""
+    if not len(subgroups):
+        return
+    for place, (name, part) in enumerate(subgroups.groupby("subgroup", sort=False)):
+        columns, rows = subgroup_cells(part)
+        title = f"Subgroup {name}: {part['rows'].max():.0f} test rows a seed"
+        yield Sheet(f"subgroup-{place}", title, "" if place else SUBGROUPS, (METHOD, *columns), tuple(rows))
+
+
+def subgroup_cells(part: pd.DataFrame) -> tuple[list[Column], list[tuple[Cell, ...]]]:
     shown = {"accuracy": "accuracy", "balanced_accuracy": "balanced", "auroc": "AUROC",
              "sensitivity": "sensi-\ntivity", "specificity": "speci-\nficity"}  # fmt: skip
     known = {key: name for key, name in shown.items() if part[key].notna().any()}
+    columns = [Column(name, key, "%") for key, name in known.items()]
     held = "accuracy_gain" in part.columns
-    table = plain_table("method", *known.values(), *(("gain",) if held else ()))
+    columns += [Column("gain", "accuracy_gain", "points")] if held else []
+    rows: list[tuple[Cell, ...]] = []
     for _, line in part.iterrows():
-        cells = [str(line["method"]), *(percent(line[key]) for key in known)]
+        cells = [words(line["method"]), *(shares(line[key]) for key in known)]
         if held:
-            cells.append("" if line["method"] == LOCAL else percent(line["accuracy_gain"], "+.1f"))
-        table.add_row(*cells)
-    return table
+            cells.append(empty() if line["method"] == LOCAL else gains(line["accuracy_gain"]))
+        rows.append(tuple(cells))
+    return columns, rows
