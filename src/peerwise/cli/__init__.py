@@ -14,6 +14,7 @@ from peerwise.errors import PeerwiseError
 # Where each verb is, and what it is for; those of a site in a real federation stand in the order of use.
 VERBS = {
     "simulate": ("simulate", "compare methods on a simulated federation"),
+    "report": ("report", "the page and the tables of a run, or two runs compared"),
     "list": ("list_things", "methods, data sets, models or partitions"),
     "demo": ("demo", "the main job on four real hospitals, in about a minute"),
     "init": ("peer.init", "make a site's folder: keys, task, settings"),

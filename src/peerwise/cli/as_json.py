@@ -37,7 +37,7 @@ def as_json(run: Run, found: Assessment) -> dict[str, Any]:
     The objects hold the columns that `peerwise.evaluate.Assessment` describes. Shares run from 0 to 1. What is not
     known or not defined is null; for a site's metrics ``undefined`` says why.
     """
-    plain: dict[str, Any] = _plain(_parts(run, found))
+    plain: dict[str, Any] = plain_values(_parts(run, found))
     return plain
 
 
@@ -73,12 +73,12 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in table.astype(object).to_dict(orient="records")]
 
 
-def _plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """As JSON has it: no NaN, no infinity, no numpy."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: plain_values(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [plain_values(inner) for inner in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from peerwise.cli.output import results_console
 from peerwise.cli.progress import Watch
-from peerwise.data import Site, load
+from peerwise.cli.report_end import print_found, report_written
+from peerwise.data import load
 from peerwise.evaluate import assess
-from peerwise.methods import OneShot, make_method
-from peerwise.report import print_assessment
-from peerwise.run import Experiment, Run, RunFolder, federation, simulate
-from peerwise.trust import FedDES
+from peerwise.report.printed import print_opened
+from peerwise.run import Experiment, simulate
 
 METHODS = ("local", "global_ensemble", "best_single", "feddes")
 
@@ -46,14 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
         found = simulate(experiment, out=arguments.out, workers=arguments.workers, on_event=watch)
     console = results_console()
     console.print(f"UCI Heart Disease, four hospitals, three models each, {arguments.seeds} seed(s)\n")
-    print_assessment(assess(found, classes=experiment.load_data().classes), console)
-    explain_one(found, Path(arguments.out), console)
+    story = print_found(found, assess(found), console)
+    if found.opened is not None:
+        print_opened(found.opened, console)
     console.print(
         f"\nresults: {arguments.out}/results.parquet   settings: {arguments.out}/config.toml",
         soft_wrap=True,
         markup=False,
     )
-    return 0
+    return report_written(story, Path(arguments.out), console)
 
 
 def write_files(folder: Path) -> int:
@@ -76,41 +74,3 @@ def write_files(folder: Path) -> int:
         write_atomic(folder / f"{name}.csv", table.to_csv(index=False).encode())
         results_console().print(f"{folder / name}.csv: {len(table)} rows", markup=False, soft_wrap=True)
     return 0
-
-
-def explain_one(run: Run, out: Path, console: Console) -> None:
-    """Open the first test patient, hospital by hospital, whose answer FedDES changed; right or wrong, it is shown."""
-    folder = RunFolder(out)
-    experiment = run.experiment
-    method = make_method("feddes", {}, folds=experiment.folds, epochs=experiment.epochs)
-    assert isinstance(method, OneShot)
-    for site in federation(experiment, experiment.load_data(), 0):
-        label = f"{experiment.label('feddes')}-s0"
-        local = folder.load_predictions(site.name, "local-s0")["probabilities"].argmax(axis=1)
-        ours = folder.load_predictions(site.name, label)["probabilities"].argmax(axis=1)
-        changed = np.flatnonzero(local != ours)
-        if len(changed):
-            state = folder.load_state(site.name, label) or {}
-            _show(method, replace(site, state=state), int(changed[0]), local, console)
-            return
-    console.print("FedDES and the own models agree on every test patient of seed 0.")
-
-
-def _show(method: OneShot, site: Site, row: int, local: np.ndarray[Any, Any], console: Console) -> None:
-    learner = method.learner_at(site)
-    assert isinstance(learner, FedDES)
-    case = site.test.X[row : row + 1]
-    truth, own = site.classes[site.test.y[row]], site.classes[local[row]]
-    console.print(f"[bold]One answer opened[/bold]: {site.name}, test patient {row} (truth: {truth})")
-    console.print(f"{_described(site, row)}\nown models: {own}", markup=False, soft_wrap=True)
-    console.print(str(learner.explain(case)), markup=False, soft_wrap=True)
-
-
-def _described(site: Site, row: int) -> str:
-    values = np.asarray(site.test.X)[row]
-    said = [
-        f"{feature.name} {feature.categories[int(value)] if feature.is_category else f'{value:g}'}"
-        for feature, value in zip(site.features, values, strict=True)
-        if np.isfinite(value)
-    ]
-    return ", ".join(said)

@@ -10,11 +10,12 @@ from typing import Any
 from peerwise.cli.as_json import as_json
 from peerwise.cli.output import print_json, results_console
 from peerwise.cli.progress import Watch
+from peerwise.cli.report_end import print_found, report_written, story_or_error
 from peerwise.data import PARTITIONS, partition_parameters
 from peerwise.errors import ConfigError
 from peerwise.evaluate import Assessment, assess, check_positive
 from peerwise.methods.registry import default_budget
-from peerwise.report import print_assessment, write_contributions
+from peerwise.report import write_contributions
 from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
 
 EXAMPLES = """examples:
@@ -104,12 +105,15 @@ def run(arguments: argparse.Namespace) -> int:
         found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
         print_json(found[0] if len(found) == 1 else found)
         _write_graphs(finished)
-        return 0
+        return max(
+            report_written(story_or_error(run, _assess(run, arguments)), run.folder) for run in finished.values()
+        )
     console = results_console()
+    told = {}
     for name, one in finished.items():
         if len(finished) > 1:
             console.print(name, style="bold", markup=False)
-        print_assessment(_assess(one, arguments), console)
+        told[name] = print_found(one, _assess(one, arguments), console)
         if one.experiment.by_rounds:
             console.print(f"training: {_listed({**default_budget(), **one.experiment.training})}", markup=False)
         for method in one.experiment.methods:
@@ -119,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print()
     for place in _write_graphs(finished):
         console.print(f"who owes how much to whom: {place}", soft_wrap=True, markup=False)
-    return 0
+    return max(report_written(told[name], one.folder, console) for name, one in finished.items())
 
 
 def _write_graphs(finished: dict[str, Run]) -> list[Path]:
@@ -141,10 +145,7 @@ def _check_wanted(wanted: dict[str, Experiment], arguments: argparse.Namespace) 
 
 
 def _assess(run: Run, arguments: argparse.Namespace) -> Assessment:
-    count = next(iter(run.predictions.values()))["probabilities"].shape[1]
-    named = count == 2 or arguments.positive is not None
-    classes = run.experiment.load_data(arguments.data_dir).classes if named else ()
-    return assess(run, classes=classes, positive=arguments.positive, threshold=arguments.threshold)
+    return assess(run, positive=arguments.positive, threshold=arguments.threshold)
 
 
 def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:

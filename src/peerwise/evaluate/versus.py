@@ -55,9 +55,11 @@ def versus(pairs: Pairs, *, common: bool = False) -> Versus:
     sure = lines[lines["holm_p"] < 1 - LEVEL]
     counts = [round(found[key] * len(lines)) if len(lines) else 0 for key in ("wins", "ties", "losses")]
     surely = [int((sure["gain"] > 0).sum()), int((sure["gain"] < 0).sum())]
-    return Versus(float(found["gain"]), float(low), float(high), *counts, *surely, lines)
+    better, tied, worse = counts
+    return Versus(float(found["gain"]), float(low), float(high), better, tied, worse, surely[0], surely[1], lines)
 
 
 def _interval(part: pd.DataFrame, common: bool) -> Sequence[float]:
     share = len(part) if common else 1
-    return mean_interval(*(part[name] / share for name in ("only_ours", "only_own", "rows")))[1:]
+    won, lost, rows = (part[name].to_numpy(dtype=float) / share for name in ("only_ours", "only_own", "rows"))
+    return mean_interval(won, lost, rows)[1:]

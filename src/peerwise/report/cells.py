@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerwise.report.sheets import Cell
+from peerwise.report.sheets import Cell, Mark
 
 Written = Callable[[float], str]
 
@@ -62,7 +62,7 @@ def with_marks(cells: Sequence[Cell]) -> Iterable[Cell]:
     known = [cell.value for cell in cells if cell.value is not None]
     if not known or max(known) == min(known):
         return cells
-    marks = {max(known): "best", min(known): "worst"}
+    marks: dict[float, Mark] = {max(known): "best", min(known): "worst"}
     return [replace(cell, mark=marks.get(cell.value, "")) for cell in cells]
 
 

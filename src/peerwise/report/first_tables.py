@@ -29,9 +29,7 @@ METHODS = (
     "accuracy in percent, mean over sites and seeds, and of the worst site; over local: points over the sites' own "
     "models, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
 )
-SITES = (
-    "own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
-)
+SITES = "own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"
 SEEDS = "; mean over seeds"
 TESTED = (
@@ -103,7 +101,7 @@ def sites_table(found: Assessment, run: Run) -> Sheet | None:
     rows = []
     for site, line in gained.iterrows():
         cells = list(with_marks([gains(value) for value in line])) if len(line) > 1 else [gains(line.iloc[0])]
-        rows.append((words(site), whole(tested[site]), shares(own[site]), *cells))
+        rows.append((words(site), whole(tested[str(site)]), shares(own[str(site)]), *cells))
     more = "" if run.experiment.seeds == 1 else SEEDS if same_sites(run) else OTHER_SITES
     return Sheet("sites", "Gain over the own models, site by site", SITES.format(more), tuple(columns), tuple(rows))
 

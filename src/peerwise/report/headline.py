@@ -27,10 +27,12 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
         return f"There are no {rows}: nothing can be said of how good the methods are."
     contest = [name for name in rivals if name != LOCAL]
     if not contest:
-        return f"Only local was run: it is right on {percent(accuracy[LOCAL])} % of the {rows}. Add a method to compare."
+        return (
+            f"Only local was run: it is right on {percent(accuracy[LOCAL])} % of the {rows}. Add a method to compare."
+        )
     best = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
     equal = [name for name in contest if abs(accuracy[name] - accuracy[best]) <= TIE]
-    line = found.methods.loc[best]
+    line: pd.Series[float] = found.methods.T[best]
     said = f"{_verdict(equal, line, accuracy)}: right on {percent(accuracy[best])} % of the {rows}{_gain(line)}"
     return ". ".join([f"{said}{_sites(run, found, best)}", *_next(run, contest, equal, accuracy)]) + "."
 
@@ -42,7 +44,9 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
     if math.isnan(gain):
         own = accuracy.get(LOCAL, math.nan)
         if math.isnan(own):
-            return f"{names} are equally good" if many else f"{names} was right most often" if len(accuracy) > 1 else names
+            return (
+                f"{names} are equally good" if many else f"{names} was right most often" if len(accuracy) > 1 else names
+            )
         gain = accuracy[equal[0]] - own
     if abs(gain) <= TIE:
         return f"{names} {'are' if many else 'is'} no better and no worse than the sites' own models"

@@ -18,10 +18,10 @@ from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.tables import METHOD, SUBGROUPS, subgroup_cells
 from peerwise.run import Run
 
-CALIBRATION = (
-    "rows by the probability of the answer given, over all sites and seeds: how sure, and how often right"
+CALIBRATION = "rows by the probability of the answer given, over all sites and seeds: how sure, and how often right"
+MODELS = (
+    "{site}, seed {seed}, {part} row {row}, by {method}: {rule}.\ntruth: {truth}; own models: {own}; answer: {answer}"
 )
-MODELS = "{site}, seed {seed}, {part} row {row}, by {method}: {rule}.\ntruth: {truth}; own models: {own}; answer: {answer}"
 NEIGHBOURS = "the known cases that the answer rests on, by weight"
 CURVES = "after each round, from 0: the mean over sites and seeds, and the least and most"
 SPLIT = "train rows by class, seed {}"
@@ -68,7 +68,8 @@ def opened_tables(opened: Mapping[str, Any]) -> Iterator[Sheet]:
     """What each model said of the opened case, and the cases it rests on."""
     columns = (Column("model", "model"), Column("own", "own"), Column("says", "says"),
                Column("confi-\ndence", "confidence", "%"), Column("trust", "trust", "%"),
-               Column("compe-\ntence", "competence"), Column("right\nnearby", "nearby", "", ("right", "of")))  # fmt: skip
+               Column("compe-\ntence", "competence"),
+               Column("right\nnearby", "nearby", "", ("right_nearby", "of_nearby")))  # fmt: skip
     rows = [
         (words(say["name"]), words("own" if say["own"] else ""), words(say["says"]), shares(say["confidence"]),
          shares(say["trust"]), figure(say["competence"], decimal),
@@ -76,13 +77,17 @@ def opened_tables(opened: Mapping[str, Any]) -> Iterator[Sheet]:
         for say in opened["models"]
     ]  # fmt: skip
     yield Sheet("opened", "One decision opened", MODELS.format(**opened), columns, tuple(rows))
+    yield _neighbours(opened)
+
+
+def _neighbours(opened: Mapping[str, Any]) -> Sheet:
     columns = (Column("known case", "row"), Column("label", "label"), Column("distance", "distance"),
                Column("weight", "weight", "%"))  # fmt: skip
     rows = [
         (words(f"row {case['row']}"), words(case["label"]), figure(case["distance"], decimal), shares(case["weight"]))
         for case in opened["neighbours"]
     ]
-    yield Sheet("neighbours", "Its nearest known cases", NEIGHBOURS, columns, tuple(rows))
+    return Sheet("neighbours", "Its nearest known cases", NEIGHBOURS, columns, tuple(rows))
 
 
 def curves_table(run: Run) -> Sheet | None:

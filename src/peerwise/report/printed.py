@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 from rich.cells import cell_len
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +17,7 @@ from peerwise.report.notes import notes_of
 from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.story import Story
 from peerwise.report.tables import subgroup_tables, summary_sheets
+from peerwise.run.opened import explanation_of
 from peerwise.visible import written_out
 
 MOST_ROWS = 60
@@ -46,6 +48,16 @@ def print_story(story: Story, console: Console, *, all_tables: bool = True) -> N
     place = next((n for n, sheet in enumerate(others) if sheet.key == "opened"), len(others))
     print_sheets([*others[:place], *subgroup_tables(story.found.subgroups), *others[place:]], console, MOST_ROWS)
     print_lines(story.notes, console)
+
+
+def print_opened(opened: Mapping[str, Any], console: Console) -> None:
+    """One decision: the case, what the own models say of it, and the explanation."""
+    case = f"{opened['site']}, {opened['part']} row {opened['row']} (truth: {opened['truth']})"
+    console.print(f"[bold]One answer opened[/bold]: {escape(written_out(case))}")
+    known = [f"{name} {value}" for name, value in opened["values"].items() if value != "missing"]
+    explained = str(explanation_of(opened)).split("\n")
+    print_lines([f"It is {opened['rule']}.", *([", ".join(known)] if known else [])], console)
+    print_lines([f"own models: {opened['own']}", *explained], console)
 
 
 def print_lines(lines: Iterable[str], console: Console) -> None:
@@ -89,6 +101,7 @@ def _width(column: Column, cells: Sequence[Cell]) -> int:
 
 def _drawn(sheet: Sheet, rows: Sequence[tuple[Cell, ...]], columns: list[int]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
+    broken = any("\n" in sheet.columns[place].name for place in columns)
     for place in columns:
         name, first = Text(written_out(sheet.columns[place].name)), place == 0
         right = not first and all(not isinstance(row[place].value, str) for row in rows)
@@ -97,7 +110,7 @@ def _drawn(sheet: Sheet, rows: Sequence[tuple[Cell, ...]], columns: list[int]) -
             justify="right" if right else "left",
             no_wrap=right,
             overflow="fold",
-            vertical="bottom",
+            vertical="bottom" if broken else "top",
             max_width=LONGEST if first else None,
         )
     for row in rows:

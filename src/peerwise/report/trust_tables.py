@@ -27,9 +27,7 @@ QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9}
 
 def speaker(run: Run, first: str | None = None) -> str | None:
     """The method whose trust is shown: ``first`` if it has any, else the first that has; None if none has."""
-    having = dict.fromkeys(
-        label for _, label, _ in run.predictions if _speaks(run, label)
-    )
+    having = dict.fromkeys(label for _, label, _ in run.predictions if _speaks(run, label))
     return first if first in having else next(iter(having), None)
 
 

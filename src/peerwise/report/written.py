@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from peerwise.report.cells import plain
 from peerwise.report.sheets import Cell, Sheet
 from peerwise.visible import written_out
 
-MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+|~!&$])")
+MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~&$])")
 LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
          "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}"}  # fmt: skip
@@ -23,11 +22,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows one
 def as_markdown(sheet: Sheet) -> str:
     """A heading, what it shows, and the table."""
     right = _numeric(sheet)
-    lines = [f"### {_marked_down(sheet.title)}", ""]
-    lines += [_marked_down(" ".join(sheet.about.split("\n"))), ""] if sheet.about else []
-    lines.append(_piped(_marked_down(column.label) for column in sheet.columns))
+    lines = [f"### {marked_down(sheet.title)}", ""]
+    lines += [marked_down(" ".join(sheet.about.split("\n"))), ""] if sheet.about else []
+    lines.append(_piped(marked_down(column.label) for column in sheet.columns))
     lines.append(_piped("---:" if number else "---" for number in right))
-    lines += [_piped(_marked_down(cell.text) for cell in row) for row in sheet.rows]
+    lines += [_piped(marked_down(cell.text) for cell in row) for row in sheet.rows]
     return "\n".join(lines) + "\n"
 
 
@@ -64,17 +63,12 @@ def as_plain(sheet: Sheet) -> dict[str, Any]:
     return {"key": sheet.key, "title": sheet.title, "about": sheet.about, "columns": columns, "rows": _objects(sheet)}
 
 
-def as_json(sheet: Sheet) -> str:
-    return json.dumps(as_plain(sheet), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+FORMATS: Mapping[str, Callable[[Sheet], str]] = {"md": as_markdown, "latex": as_latex}
 
 
-FORMATS: Mapping[str, Callable[[Sheet], str]] = {
-    "md": as_markdown,
-    "csv": as_csv,
-    "latex": as_latex,
-    "json": as_json,
-}
-ENDINGS = {"latex": "tex"}
+def marked_down(text: str) -> str:
+    """Text that means nothing to Markdown, nor to the HTML in it."""
+    return MARKDOWN.sub(r"\\\1", written_out(text).replace("\n", " "))
 
 
 def _objects(sheet: Sheet) -> list[dict[str, Any]]:
@@ -96,10 +90,6 @@ def _numeric(sheet: Sheet) -> list[bool]:
 
 def _piped(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _marked_down(text: str) -> str:
-    return MARKDOWN.sub(r"\\\1", written_out(text).replace("\n", " "))
 
 
 def _harmless(value: Any) -> Any:

@@ -19,7 +19,9 @@ from peerwise.run.score import Predictions
 
 INDEX = "index"
 FORMAT = 1
-AGAIN = "Run the same 'peerwise simulate' again with this folder: it goes on where it stopped, and what is done is quick."
+AGAIN = (
+    "Run the same 'peerwise simulate' again with this folder: it goes on where it stopped, and what is done is quick."
+)
 CHECKED = ("split.json", "results.parquet")
 
 Places = Mapping[tuple[int, str, str], str]

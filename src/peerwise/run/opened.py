@@ -18,11 +18,11 @@ from peerwise.models import one_thread
 from peerwise.run.contenders import Contender
 from peerwise.run.folder import RunFolder
 from peerwise.trust.competence import CompetenceLearner
-from peerwise.trust.explanation import Explanation
+from peerwise.trust.explanation import Explanation, ModelSay, NearbyCase
 
 FILE = "opened"
-RULE = "the first {part} row, site by site, whose answer {method} changed from the own models', right or wrong"
-UNCHANGED = "{method} and the own models agree on every {part} row, so this is the first one"
+RULE = "the first {part} row, site by site, whose answer the method changed from the own models', right or wrong"
+UNCHANGED = "the method and the own models agree on every {part} row, so this is the first one"
 MOST_VALUES = 200  # of a row with more features, only the first are shown
 
 
@@ -67,7 +67,7 @@ def opened_case(
         "own": own,
         "answer": answer,
         "right": answer == truth,
-        "rule": rule.format(part=part, method=method),
+        "rule": rule.format(part=part),
         "probabilities": {str(name): float(value) for name, value in explained.probabilities.items()},
         "fallback": explained.fallback,
         "models": models,
@@ -87,6 +87,18 @@ def shown_case(X: Inputs, features: Sequence[Feature]) -> dict[str, Any]:
     names = features or [Feature(f"feature {place}") for place in range(len(row))]
     pairs = list(zip(names, row.tolist(), strict=True))[:MOST_VALUES]
     return {"values": {feature.name: _value(feature, value) for feature, value in pairs}, "image": None}
+
+
+def explanation_of(opened: Mapping[str, Any]) -> Explanation:
+    """The explanation that `opened_case` made plain data of, to be printed."""
+    models = [{**say, "answer": say["says"]} for say in opened["models"]]
+    return Explanation(
+        answer=opened["answer"],
+        probabilities=dict(opened["probabilities"]),
+        fallback=opened["fallback"],
+        models=tuple(ModelSay(**{key: say[key] for key in ModelSay.__dataclass_fields__}) for say in models),
+        neighbours=tuple(NearbyCase(**case) for case in opened["neighbours"]),
+    )
 
 
 def in_order(opened: dict[str, Any], classes: Sequence[str], features: Sequence[str]) -> dict[str, Any]:
@@ -128,9 +140,7 @@ def _first(one: Contender, sites: list[Site], folder: RunFolder, run: str) -> di
         if explained is None:
             continue
         own, truth = site.classes[answers[name][1][row]], site.classes[site.test.y[row]]
-        found = opened_case(
-            explained, own, truth, seed=0, method=one.label, site=name, row=row, part="test"
-        )
+        found = opened_case(explained, own, truth, seed=0, method=one.label, site=name, row=row, part="test")
         return {"run": run, **found, **shown_case(case, site.features)}
     return None
 

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -69,26 +69,37 @@ def simulate(
             tell = _teller(folder, on_event)
             tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
                   "methods": list(methods), "workers": workers})  # fmt: skip
-            predictions: Predictions = {}
-            places: dict[tuple[int, str, str], str] = {}
-            opener: Callable[[], dict[str, Any] | None] = dict
+            answers = _Answers({}, {}, dict)
             for seed in range(experiment.seeds):
                 here = sites if seed == 0 else federation(experiment, data, seed)
                 chosen = _one_seed(methods, here, seed, folder, workers, tell, experiment)
-                opener = partial(open_one, chosen, here, folder) if seed == 0 else opener
-                for one, site in product(chosen, here):
-                    tree = folder.load_predictions(site.name, one.named(seed))
-                    tree["subgroup"] = None if groups is None else groups[site.index["test"]].tolist()
-                    tree |= {"rounds": one.method.rounds, "lr": one.lr}
-                    predictions[seed, one.label, site.name] = tree
-                    places[seed, one.label, site.name] = one.named(seed)
-            results = results_of(predictions)
+                answers.take(chosen, here, seed, folder, groups)
+            results = results_of(answers.predictions)
             folder.save_results(results)
-            write_atomic(folder.path / "curves.parquet", curves_of(predictions).to_parquet(index=False))
-            about = _about(experiment, data, folder, opener, tell)
-            save_index(folder, experiment, about, places, predictions)
+            write_atomic(folder.path / "curves.parquet", curves_of(answers.predictions).to_parquet(index=False))
+            about = _about(experiment, data, folder, answers.open, tell)
+            save_index(folder, experiment, about, answers.places, answers.predictions)
             tell({"event": "end", "results": str(folder.path / "results.parquet")})
-    return Run(experiment, results, Path(out) if out is not None else None, predictions, **about)
+    return Run(experiment, results, Path(out) if out is not None else None, answers.predictions, **about)
+
+
+@dataclass
+class _Answers:
+    """What the sites answered, what the files of each run are called, and how to open a decision of the first seed."""
+
+    predictions: Predictions
+    places: dict[tuple[int, str, str], str]
+    open: Callable[[], dict[str, Any] | None]
+
+    def take(self, chosen: list[Contender], sites: list[Site], seed: int, folder: RunFolder, groups: Any) -> None:
+        if seed == 0:
+            self.open = partial(open_one, chosen, sites, folder)
+        for one, site in product(chosen, sites):
+            tree = folder.load_predictions(site.name, one.named(seed))
+            tree["subgroup"] = None if groups is None else groups[site.index["test"]].tolist()
+            tree |= {"rounds": one.method.rounds, "lr": one.lr}
+            self.predictions[seed, one.label, site.name] = tree
+            self.places[seed, one.label, site.name] = one.named(seed)
 
 
 def _about(

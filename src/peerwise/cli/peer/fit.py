@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from peerwise.cli.output import results_console
 from peerwise.cli.peer.common import add_folder, add_verb, folded, line, say, show, worker
 from peerwise.parcels.signed.editions import edition
 
@@ -25,6 +26,7 @@ def add_to(verbs: Any) -> None:
     )
     add_folder(parser)
     parser.add_argument("--again", action="store_true", help="begin a method with rounds anew")
+    parser.add_argument("--no-case", action="store_true", help="show no case of this site in the report")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
             found = fit_by_rounds(peer, method, shelf, process, again=arguments.again, tell=tell)
         else:
             found = fit(peer, process, None if method.rounds == 1 else stack.enter_context(opened_shelf(peer)))
-    return show(arguments, found, lambda console: _print(console, found))
+    show(arguments, found, lambda console: _print(console, found))
+    return 0 if found["validation"] is None else _report(arguments)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    """Of the validation rows, into the site's folder; what fails here costs no bundle."""
+    from peerwise.cli.report_end import report_written
+    from peerwise.report import Story, story_from
+
+    told: Story | Exception
+    try:
+        told = story_from(arguments.folder, case=not arguments.no_case)
+    except Exception as error:
+        told = error
+    return report_written(told, arguments.folder, results_console() if arguments.format == "table" else None)
 
 
 def _print(console: Console, found: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ from peerwise.run.peer.fitting import compared, own_answers, save_bundle
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.hub import GRACE, NOTHING, PAUSE, Hub
 from peerwise.run.peer.pulling import note_once, take_list
+from peerwise.run.peer.record import Seen, save_record
 from peerwise.run.rounds import check_sites, combined, combines
 
 AT, HUB, FETCHED = "at", "hub", "fetched"
@@ -57,17 +58,18 @@ def fit_by_rounds(
         hub = Hub(peer, exchange)
         run = hub.agreed_run(method.rounds, again=again, done=_kept(store, AT).get("run", 0))
         heard = _Federated(peer, method, exchange, hub, run, tell, store, fetched).all_rounds(site)
-        found = own = None
+        seen = Seen()
         if len(site.val):
-            found, own = method.predict_proba(site, site.val.X), own_answers(site)
+            seen.ours, seen.own = method.predict_proba(site, site.val.X), own_answers(site)
         report = {
-            "validation": None if found is None or own is None else compared(peer, site, found, own),
+            "validation": None if seen.ours is None or seen.own is None else compared(peer, site, seen.ours, seen.own),
             "peers": dict.fromkeys(sorted(set(heard) - {peer.name}), run),
             "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
             "fell_back": None,
             "instability": None,
             "chosen_on_validation": True,
         }
+        save_record(peer, method, site, seen, report)
         save_bundle(peer, method, site, report, by_rounds=True)
         return report
 

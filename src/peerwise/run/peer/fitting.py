@@ -28,6 +28,7 @@ from peerwise.run.peer.arrivals import in_use, parcel_of
 from peerwise.run.peer.assurance import assured
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, made_method, method_of
+from peerwise.run.peer.record import Seen, save_record
 from peerwise.run.peer.training import trained
 from peerwise.run.rounds import begin, check_sites, combined, hear, speak
 
@@ -57,14 +58,16 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
             hear(method, site, 0, told)
             if method.rounds > 1 and shelf is not None:
                 _afterwards(peer, method, site, shelf, list(used))
+            seen = Seen()
             report = {
-                **measured(peer, method, replace(site, state=before), told),
+                **measured(peer, method, replace(site, state=before), told, seen),
                 "peers": {name: arrival.version for name, arrival in used.items()},
                 "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
                 "fell_back": site.state.get(FELL_BACK),
                 "instability": _instability(method, site),
                 "chosen_on_validation": False,
             }
+        save_record(peer, method, site, seen, report)
         save_bundle(peer, method, site, report)
         return report
 
@@ -92,14 +95,15 @@ def _instability(method: Method, site: Site) -> dict[str, Any] | None:
     return asdict(found) if found.rows else None
 
 
-def measured(peer: PeerFolder, method: Method, site: Site, told: Any) -> dict[str, Any]:
+def measured(peer: PeerFolder, method: Method, site: Site, told: Any, seen: Seen) -> dict[str, Any]:
     """Both on the validation rows: the method and the own model of the same pool."""
     if not len(site.val):
         return {"validation": None}
-    return {"validation": compared(peer, site, unlearned_answers(method, site, told), own_answers(site))}
+    seen.ours, seen.own = unlearned_answers(method, site, told, seen), own_answers(site)
+    return {"validation": compared(peer, site, seen.ours, seen.own)}
 
 
-def unlearned_answers(method: Method, site: Site, told: Any) -> NDArray[np.float64]:
+def unlearned_answers(method: Method, site: Site, told: Any, seen: Seen | None = None) -> NDArray[np.float64]:
     """What a site that is about to hear would say of its validation rows, each half of them answered by what has not
     learned from that half: no figure is of rows that were learned from. A trust learner does without them all."""
     order = site.rng("validation halves").permutation(len(site.val))
@@ -110,6 +114,8 @@ def unlearned_answers(method: Method, site: Site, told: Any) -> NDArray[np.float
         probe = replace(site, val=rest, state=copy.deepcopy(site.state))
         method.absorb(probe, 0, told)
         found[half] = method.predict_proba(probe, site.val.X[half])
+        if seen is not None and len(halves) == 1:
+            seen.look(method, probe, site, found)
     return found
 
 
