@@ -1,0 +1,61 @@
+"""Does everyone gain? Each subgroup of rows against the own models."""
+
+from __future__ import annotations
+
+from peerwise.evaluate.summary import LOCAL
+from peerwise.report.cells import percent
+from peerwise.report.page.dots import Dot, dot_panels
+from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
+from peerwise.report.page.scene import Scene, left_out, points, short_names
+
+MOST = 6  # methods
+GAIN = ["accuracy_gain", "accuracy_gain_low", "accuracy_gain_high"]
+
+
+def subgroups(scene: Scene) -> str:
+    table = scene.story.found.subgroups
+    column = scene.story.run.experiment.subgroup
+    if not len(table):
+        return paragraph(
+            "No subgroup was named: run with a column, such as sex or ward, to see results by subgroup.", "none"
+        )
+    if "accuracy_gain" not in table:
+        return paragraph("No method of this run can be held to the sites' own models.", "none")
+    lines = table[table["accuracy_gain"].notna() & (table["method"] != LOCAL)]
+    methods = [name for name in scene.methods if name in set(lines["method"])]
+    if not methods:
+        return paragraph("No method of this run can be held to the sites' own models.", "none")
+    shown = methods[:MOST]
+    counts = lines.groupby("subgroup", sort=False)["rows"].max()
+    names = short_names(counts.index, 14)
+    labels = {group: f"{name} ({counts[group]:.0f})" for group, name in names.items()}
+    rows = {
+        method: [Dot(labels[group], *values) for group, *values in part[["subgroup", *GAIN]].itertuples(index=False)]
+        for method in shown
+        for part in [lines[lines["method"] == method]]
+    }
+    drawn, wider = dot_panels("sub", rows, scene.looks, scene.names)
+    cells = [[m, group, f"{count:.0f}", percent(right), points(gain), f"{points(low)} to {points(high)}"]
+             for m, group, count, right, gain, low, high
+             in lines[["method", "subgroup", "rows", "accuracy", *GAIN]].itertuples(index=False)]  # fmt: skip
+    return figure(
+        Chart(
+            _finding(rows[shown[0]], shown[0], column or ""),
+            f"Accuracy minus that of the own models, in points, with 95 % interval, by {plain(column)}; in brackets "
+            f"the {scene.rows} of a seed, all sites together. Filled: the interval leaves out zero. Intervals are not "
+            "corrected for the number of subgroups. "
+            f"{f'On a wider scale: {plain(chr(44).join(wider))}. ' if wider else ''}{left_out(shown, methods)}",
+            numbers(
+                f"Results by {plain(column)}",
+                ["method", "subgroup", "rows", "accuracy, %", "gain, points", "95 % interval"],
+                cells,
+            ),
+            pictures=drawn,
+        )
+    )
+
+
+def _finding(dots: list[Dot], method: str, column: str) -> str:
+    worse = [dot.label.rsplit(" (", 1)[0] for dot in dots if dot.value < 0]
+    told = f"{plain(method)} gains in {sum(dot.value > 0 for dot in dots)} of {len(dots)} subgroups by {plain(column)}"
+    return f"{told} and loses in: {', '.join(worse)}." if worse else f"{told} and loses in none."

@@ -1,0 +1,170 @@
+"""Who trusts whom: a matrix of sites for each method that says so, and the graph of what they owe each other."""
+
+from __future__ import annotations
+
+import re
+
+import networkx as nx
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from numpy.typing import NDArray
+
+from peerwise.errors import DataError
+from peerwise.evaluate.contribution import contribution_graph, in_strength
+from peerwise.report.contribution_drawing import contribution_svg
+from peerwise.report.page.canvas import HEAT, INK, MUTED, NARROW, PAPER, SMALL, WIDE, Canvas, picture, text_width
+from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
+from peerwise.report.page.scene import Scene, left_out
+
+FEW_SITES, MOST_NAMED = 8, 60
+LEVELS = 12  # of colour: cells of one level are one shape
+NARROWEST = 21  # pixels of a cell that has room for a number
+WITHOUT_NOTES = 'viewBox="70 70 800 690"'  # the part of the drawing that the caption does not say
+
+
+def trust(scene: Scene) -> str:
+    graphs = {method: graph for method in scene.methods if (graph := _graph(scene, method)) is not None}
+    if not graphs:
+        return paragraph("No method of this run says whom it trusts.", "none")
+    sites = list(next(iter(graphs.values())))
+    if len(sites) == 1:
+        return paragraph("There is one site only, which trusts its own models.", "none")
+    shown = list(graphs)[: 3 if len(sites) <= FEW_SITES else 2]
+    return _matrices(scene, {method: graphs[method] for method in shown}, list(graphs)) + _owed(scene, shown[0], graphs)
+
+
+def _graph(scene: Scene, method: str) -> nx.DiGraph | None:
+    try:
+        return contribution_graph(scene.story.run, method, scene.one_seed)
+    except DataError:  # it does not say
+        return None
+
+
+def matrix(graph: nx.DiGraph) -> NDArray[np.float64]:
+    """Rows: the asking site; columns: whose models it trusts. NaN for a site that said nothing."""
+    sites = list(graph)
+    found = np.full((len(sites), len(sites)), np.nan)
+    for place, site in enumerate(sites):
+        if "self_weight" in graph.nodes[site]:
+            found[place] = [graph.get_edge_data(site, peer, {"weight": 0.0})["weight"] for peer in sites]
+            found[place, place] = graph.nodes[site]["self_weight"]
+    return found
+
+
+def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str]) -> str:
+    tables = {method: matrix(graph) for method, graph in graphs.items()}
+    sites = {method: list(graph) for method, graph in graphs.items()}
+    best = next(iter(graphs))
+    small, large = (
+        [
+            _drawn(f"trust{place}{width}", width, scene.names[method], [scene.names[s] for s in sites[method]], values)
+            for place, (method, values) in enumerate(tables.items())
+        ]
+        for width in (NARROW, WIDE)
+    )
+    rows = [[method, site, *(_percent(value) for value in row)] for method, values in tables.items()
+            for site, row in zip(sites[method], values, strict=True)]  # fmt: skip
+    caption = (
+        "Rows: the asking site. Columns: the site whose models it trusts. Share of trust over the "
+        f"{scene.rows} in percent; each row sums to 100, the diagonal is trust in the own models. {scene.of_the_seeds} "
+        f"{left_out(list(graphs), known)}"
+    )
+    table = numbers("Trust in percent", ["method", "asking site", *sites[best]], rows)
+    finding = _finding(best, sites[best], tables[best])
+    if len(sites[best]) <= FEW_SITES:
+        return figure(Chart(finding, caption, table, pictures=small))
+    return figure(Chart(finding, caption, table, narrow=small, wide=large))
+
+
+def _finding(method: str, sites: list[str], values: NDArray[np.float64]) -> str:
+    own = float(np.nanmean(np.diag(values)))
+    others = np.where(np.eye(len(sites), dtype=bool), np.nan, values)
+    given = np.nansum(others, axis=0)
+    most = int(given.argmax())
+    if not given[most]:
+        return f"With {plain(method)} every site trusts its own models alone."
+    share = given[most] / given.sum()
+    return (
+        f"With {plain(method)} sites put {100 * own:.0f} % of their trust in their own models; "
+        f"{plain(sites[most])} has the most trust of others ({100 * share:.0f} % of all that is given away)."
+    )
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.1f}"
+
+
+def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[np.float64]) -> str:
+    many = len(names)
+    left = min(max(text_width(name, SMALL) for name in names) + 10, 0.34 * width)
+    cell = min((width - left - 8) / many, 46.0)
+    named = cell >= 9
+    top = 30 + (min(max(text_width(name, SMALL) for name in names) * 0.75 + 12, 100) if named else 16)
+    height = int(top + cell * many + 8)
+
+    def draw(canvas: Canvas) -> None:
+        canvas.title(title)
+        axes = canvas.axes(left, width - left - cell * many, top, 8)
+        axes.set_xlim(-0.5, many - 0.5)
+        axes.set_ylim(many - 0.5, -0.5)
+        for side in axes.spines.values():
+            side.set_visible(False)
+        _cells(axes, values)
+        if cell >= NARROWEST:
+            _numbers(axes, values, 10.5 if cell >= 26 else 9)
+        axes.tick_params(length=0, labelcolor=INK, pad=4)
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(many) if named else [])
+        axes.set_yticks(range(many) if named else [])
+        if named:
+            axes.set_xticklabels(names, rotation=45, ha="left", rotation_mode="anchor", fontsize=min(SMALL, cell - 1))
+            axes.set_yticklabels(names, fontsize=min(SMALL, cell))
+
+    return picture(key, width, height, draw)
+
+
+def _cells(axes: Axes, values: NDArray[np.float64]) -> None:
+    """Cells by level of trust, each level one shape; a site that said nothing has a line through its row."""
+    levels = np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) * LEVELS)).astype(int)
+    for level in range(LEVELS + 1):
+        squares = [_square(x, y) for y, x in np.argwhere(levels == level)]
+        if squares:
+            path = Path.make_compound_path(*squares)
+            axes.add_patch(PathPatch(path, facecolor=HEAT, alpha=max(level / LEVELS, 0.04), linewidth=0))
+    for place in np.flatnonzero(np.isnan(values).all(axis=1)):
+        axes.plot([-0.4, len(values) - 0.6], [place, place], color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
+
+
+def _square(x: float, y: float, half: float = 0.47) -> Path:
+    return Path([(x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half), (x, y)],
+                [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY])  # fmt: skip
+
+
+def _numbers(axes: Axes, values: NDArray[np.float64], size: float) -> None:
+    for (y, x), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            shade = np.ceil(value * LEVELS) / LEVELS
+            shown = f"{100 * value:.0f}"
+            axes.text(x, y, shown, ha="center", va="center", fontsize=size, color=PAPER if shade > 0.5 else INK)
+
+
+def _owed(scene: Scene, method: str, graphs: dict[str, nx.DiGraph]) -> str:
+    graph = graphs[method]
+    shares = in_strength(graph)
+    svg = re.sub(r"<style>.*?</style>", "", contribution_svg(graph), flags=re.DOTALL)
+    svg = re.sub(r'<text class="note" x="28".*?</text>', "", svg)
+    svg = re.sub(r'viewBox="[^"]*"', WITHOUT_NOTES, svg, count=1).replace(' role="img"', ' aria-hidden="true"')
+    svg = re.sub(r' font-family="[^"]*"', "", svg, count=1)
+    rows = [[site, _percent(share), _percent(graph.nodes[site].get("self_weight", np.nan)), graph.in_degree(site)]
+            for site, share in sorted(shares.items(), key=lambda each: -each[1])]  # fmt: skip
+    most = rows[0][0]
+    caption = (
+        f"The same for {plain(method)} as a graph. An arrow runs from who owes to whom it owes, as wide as the share "
+        "of the first one's answers, in percent. Circle: share of all that sites owe to others. Ring: share that a "
+        f"site owes to itself (dashed: it said nothing). {scene.of_the_seeds}"
+    )
+    finding = f"Most is owed to {plain(most)}: {rows[0][1]} % of all that sites owe to each other."
+    columns = ["site", "owed to it, % of all", "owes to itself, %", "sites that owe it"]
+    return figure(Chart(finding, caption, numbers("Who is owed how much", columns, rows), [svg], extra_class="owes"))
