@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peerwise.metrics import BINS
 from peerwise.report.cells import percent
-from peerwise.report.page.canvas import MUTED, NARROW, PAPER, SMALL, Canvas, picture
+from peerwise.report.page.canvas import MUTED, NARROW, PAPER, Canvas, picture
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Look, Scene, left_out
 
@@ -77,7 +77,7 @@ def _bins(scene: Scene, method: str) -> _Bins:
 
 def _panel(key: str, name: str, bins: _Bins, ece: float, look: Look) -> str:
     def draw(canvas: Canvas) -> None:
-        canvas.title(name, f"ECE {percent(ece)} points; {bins.rows.sum():,} rows".replace(",", "\u2009"))
+        canvas.title(name, f"ECE {percent(ece)} points; {bins.rows.sum()} rows, {bins.rows.max()} in the fullest bin")
         canvas.figure.text(2 / canvas.width, 1 - 52 / canvas.height, "right, %", color=MUTED)
         axes = canvas.axes(42, 12, 62, 44)
         axes.set_xlim(0, 102)
@@ -95,10 +95,7 @@ def _panel(key: str, name: str, bins: _Bins, ece: float, look: Look) -> str:
 def _draw(axes: Axes, bins: _Bins, look: Look) -> None:
     axes.plot([0, 100], [0, 100], color=MUTED, linewidth=1, linestyle=(0, (1.5, 2)))
     middles, wide = (np.arange(BINS) + 0.5) * 100 / BINS, 100 / BINS * 0.86
-    most = int(bins.rows.max())
-    axes.bar(middles, 22 * bins.rows / most, width=wide, color=MUTED, alpha=0.22, linewidth=0)
-    top = int(bins.rows.argmax())
-    axes.text(middles[top] + wide / 2, 23.5, f"{most}", color=MUTED, fontsize=SMALL - 1, ha="right")
+    axes.bar(middles, 22 * bins.rows / bins.rows.max(), width=wide, color=MUTED, alpha=0.22, linewidth=0)
     there = bins.rows > 0
     axes.plot(100 * bins.confidence[there], 100 * bins.right[there], color=look.colour, linewidth=1.2, zorder=3)
     for few, inside in ((False, look.colour), (True, PAPER)):

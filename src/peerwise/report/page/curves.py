@@ -68,7 +68,7 @@ def _lambda(scene: Scene, key: str, found: Mapping[str, pd.DataFrame]) -> str:
     return figure(
         Chart(
             f"The weight that {plain(method)} gives to the pseudo-labels of public rows goes from "
-            f"{lines['mean'].iloc[0]:.2f} to {lines['mean'].iloc[-1]:.2f}, {lines['mean'].max():.2f} at the most.",
+            f"{lines['mean'].iloc[0]:.2f} to {lines['mean'].iloc[-1]:.2f}.",
             "lambda, the weight of the public rows' pseudo-labels in a site's loss (no unit), after each round (from "
             "0); line: mean over sites and seeds, band: the middle half of the sites.",
             _table("lambda by round, mean over sites", found, ".3f"),
@@ -104,7 +104,7 @@ def _drawn(scene: Scene, key: str, width: int, height: int, found: Mapping[str, 
             axes.plot(lines.index, lines["mean"], color=look.colour, linestyle=look.dash)
             axes.plot([lines.index[-1]], [lines["mean"].iloc[-1]], color=look.colour, marker=look.marker, clip_on=False)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.grid(axis="y")

@@ -15,8 +15,9 @@ from peerwise.report.page.canvas import INK, NARROW, PAPER, SMALL, Canvas, pictu
 from peerwise.report.page.scene import Look
 
 TALL, FLAT = 17, 6  # pixels of a row with and without a label
-MOST_LABELS = 40
-WIDER = 3.0  # times the usual extent: such a picture has a scale of its own
+MOST_LABELS = 24
+WIDER = 2.5  # times the extent of the first method: such a picture has a scale of its own
+LEAST = 0.05  # of that extent
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def dot_panels(
 ) -> tuple[list[str], list[str]]:
     """A picture for each method, on one scale; the names of those that need a wider one."""
     extents = {method: _extent(dots) for method, dots in rows.items()}
-    usual = float(np.median(list(extents.values())))
+    usual = max(next(iter(extents.values())), LEAST)
     wider = [method for method, extent in extents.items() if extent > WIDER * usual]
     shared = [dot for method, dots in rows.items() if method not in wider for dot in dots]
     drawn = []

@@ -28,7 +28,12 @@ def gains(scene: Scene) -> str:
         rows = {method: sorted(dots, key=lambda dot: -dot.value) for method, dots in rows.items()}
     drawn, wider = dot_panels("gain", rows, scene.looks, scene.names)
     return figure(
-        Chart(_finding(rows, shown[0]), _caption(scene, shown, methods, wider), _table(lines, methods), pictures=drawn)
+        Chart(
+            _finding(scene, rows[shown[0]], shown[0]),
+            _caption(scene, shown, methods, wider),
+            _table(lines, methods),
+            pictures=drawn,
+        )
     )
 
 
@@ -54,13 +59,13 @@ def _ordered(dots: list[Dot], order: list[str]) -> list[Dot]:
     return [by_label[label] for label in order if label in by_label]
 
 
-def _finding(rows: dict[str, list[Dot]], best: str) -> str:
-    dots = rows[best]
+def _finding(scene: Scene, dots: list[Dot], best: str) -> str:
     better, worse = sum(dot.value > 0 for dot in dots), [dot for dot in dots if dot.value < 0]
     hurt = f"and loses at {len(worse)}" if worse else "and loses at none"
+    of_seeds = "" if scene.same_sites else f" of {len(scene.seeds)} seeds"
     if len(worse) == 1:
         hurt = f"and loses at one ({worse[0].label})"
-    return f"{plain(best)} gains at {better} of {len(dots)} sites {hurt}."
+    return f"{plain(best)} gains at {better} of {len(dots)} sites{of_seeds} {hurt}."
 
 
 def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str]) -> str:

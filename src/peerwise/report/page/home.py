@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peerwise.evaluate.selection import home_frequency
 from peerwise.metrics import effective_size
 from peerwise.report.cells import decimal, percent
-from peerwise.report.page.canvas import INK, MUTED, NARROW, Canvas, picture, text_width
+from peerwise.report.page.canvas import INK, MUTED, NARROW, PAPER, Canvas, picture, text_width
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out
 
@@ -21,6 +21,7 @@ MOST = 3  # methods
 MOST_POINTS = 250
 EDGES = (0.0, 1e-9, 0.1, 0.25, 0.5, 1.0 + 1e-9)
 BANDS = ("none", "up to 10 %", "10 to 25 %", "25 to 50 %", "above 50 %")
+HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markeredgewidth": 1, "markersize": 6}
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -36,7 +37,8 @@ def _against_home(scene: Scene) -> str:
     if not known:
         return paragraph("How common the classes are at the models' homes is not known, or never varies.", "none")
     shown = known[:MOST]
-    top = max(0.05, *(1.05 * float(lines[m]["trust"].max()) for m in shown))
+    most, usual = (np.quantile(pd.concat([lines[m]["trust"] for m in shown]), q) for q in (1, 0.99))
+    top = 1.05 * float(most if most < 1.5 * usual else 1.3 * usual)
     drawn = [_scatter(scene, f"home{n}", m, lines[m], top) for n, m in enumerate(shown)]
     rows = [[m, decimal(scene.value(m, "home_spearman")), decimal(scene.value(m, "home_spearman_peers")),
              *(percent(value) for value in _bands(lines[m]))] for m in known]  # fmt: skip
@@ -48,7 +50,7 @@ def _against_home(scene: Scene) -> str:
             f"Spearman's rho {rho:.2f}.",
             "Each dot is a model and a class: its mean selection score (trust, %) on rows of that class, at all sites, "
             "against the class's share (%) of the train rows at the model's home. Bars: the mean within a band of "
-            "shares. rho is over all dots of a seed, then the mean over seeds. "
+            "shares; hollow: above the scale. rho is over all dots of a seed, then the mean over seeds. "
             f"{_thinned(lines, shown)}{left_out(shown, known)}",
             numbers(
                 "Spearman's rho, and mean trust in percent by the class's share at home",
@@ -92,7 +94,9 @@ def _scatter(scene: Scene, key: str, method: str, lines: pd.DataFrame, top: floa
         canvas.figure.text(2 / canvas.width, 1 - 52 / canvas.height, "mean trust, %", color=MUTED)
         style: dict[str, Any] = {"marker": look.marker, "markersize": 4, "markeredgewidth": 0, "clip_on": False}
         x, y = (100 * kept[column].to_numpy(dtype=float) for column in ("frequency", "trust"))
-        axes.plot(x, y, linestyle="none", color=look.colour, alpha=0.45, **style)
+        beyond = y > 100 * top
+        axes.plot(x[~beyond], y[~beyond], linestyle="none", color=look.colour, alpha=0.45, **style)
+        axes.plot(x[beyond], y[beyond] * 0 + 100 * top, linestyle="none", color=look.colour, **style | HOLLOW)
         for low, high, mean in zip((-0.01, *EDGES[1:-1]), (0.01, *EDGES[2:]), means, strict=True):
             axes.plot([100 * low, 100 * min(high, 1)], [100 * mean, 100 * mean], color=INK, linewidth=2)
         axes.set_xlim(-2, 102)

@@ -13,7 +13,7 @@ from peerwise.report.page.canvas import MUTED, SERIES
 from peerwise.report.page.markup import plain
 from peerwise.report.story import Story
 
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "p", "h", "8")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "8")
 DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 LONGEST = 15
 
@@ -50,13 +50,13 @@ class Scene:
             name: Look(SERIES[place % len(SERIES)], MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
             for place, name in enumerate(others)
         }
-        return looks | {LOCAL: Look(MUTED, "x", (0, (1, 2)))}
+        return looks | {LOCAL: Look(MUTED, "d", (0, (1, 2)))}
 
     @cached_property
     def names(self) -> dict[str, str]:
         """Of sites and methods, short enough for an axis."""
         sites = dict.fromkeys(str(site) for site in self.story.found.sites["site"])
-        return {**short_names(sites), **short_names(self.methods)}
+        return {**short_names(sites), **short_names(self.methods, 18)}
 
     @cached_property
     def classes(self) -> dict[str, str]:

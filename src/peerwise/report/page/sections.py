@@ -61,7 +61,7 @@ SECTIONS = (
     Section("gain", "Gain over the own model, site by site", gains),
     Section("cost", "Accuracy against bytes sent", cost),
     Section("trust", "Who trusts whom", trust),
-    Section("selection", "Whom the selection picks, and how many", home),
+    Section("selection", "Selection score against home class frequency; ensemble size", home),
     Section("calibration", "Calibration", calibration, ("calibration",)),
     Section("subgroups", "Results by subgroup", subgroups),
     Section("decision", "One decision opened", decision),

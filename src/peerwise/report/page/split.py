@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.report.page.canvas import INK, NARROW, RULE, SERIES, SMALL, WIDE, Canvas, picture, text_width
+from peerwise.report.page.canvas import INK, MUTED, NARROW, SERIES, SMALL, WIDE, Canvas, picture, text_width
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene
 
@@ -72,7 +72,9 @@ def _drawn(key: str, width: int, sites: list[str], classes: list[str], table: ND
         areas = np.maximum(largest**2 * table[y, x] / table.max(), 1.5)
         axes.scatter(x, y, s=areas, color=SERIES[0], alpha=0.8, linewidth=0, clip_on=False)
         empty = np.nonzero(table == 0)
-        axes.plot(empty[1], empty[0], linestyle="none", marker="+", markersize=3, markeredgewidth=0.7, color=RULE)
+        axes.plot(
+            empty[1], empty[0], linestyle="none", marker="x", markersize=3, markeredgewidth=0.7, color=MUTED, alpha=0.6
+        )
         axes.xaxis.tick_top()
         for side in axes.spines.values():
             side.set_visible(False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,8 +19,11 @@ from peerwise.report.page.canvas import HEAT, INK, MUTED, NARROW, PAPER, SMALL, 
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out
 
-FEW_SITES, MOST_NAMED = 8, 60
+FEW_SITES, MOST_ARROWS = 8, 40
+ALIKE = 1e-3  # spread of trust that is none
+SMALLEST = 0.005  # for a number in whole percent
 LEVELS = 12  # of colour: cells of one level are one shape
+UPRIGHT = 18  # pixels of a cell below which names stand upright
 NARROWEST = 21  # pixels of a cell that has room for a number
 WITHOUT_NOTES = 'viewBox="70 70 800 690"'  # the part of the drawing that the caption does not say
 
@@ -31,8 +35,10 @@ def trust(scene: Scene) -> str:
     sites = list(next(iter(graphs.values())))
     if len(sites) == 1:
         return paragraph("There is one site only, which trusts its own models.", "none")
-    shown = list(graphs)[: 3 if len(sites) <= FEW_SITES else 2]
-    return _matrices(scene, {method: graphs[method] for method in shown}, list(graphs)) + _owed(scene, shown[0], graphs)
+    telling = [method for method, graph in graphs.items() if np.nanstd(matrix(graph)) > ALIKE] or list(graphs)
+    shown = telling[: 3 if len(sites) <= FEW_SITES else 2]
+    drawn = {method: graphs[method] for method in shown}
+    return _matrices(scene, drawn, list(graphs), telling) + _owed(scene, shown[0], graphs[shown[0]])
 
 
 def _graph(scene: Scene, method: str) -> nx.DiGraph | None:
@@ -53,7 +59,7 @@ def matrix(graph: nx.DiGraph) -> NDArray[np.float64]:
     return found
 
 
-def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str]) -> str:
+def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str], telling: list[str]) -> str:
     tables = {method: matrix(graph) for method, graph in graphs.items()}
     sites = {method: list(graph) for method, graph in graphs.items()}
     best = next(iter(graphs))
@@ -69,7 +75,7 @@ def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str]) -> 
     caption = (
         "Rows: the asking site. Columns: the site whose models it trusts. Share of trust over the "
         f"{scene.rows} in percent; each row sums to 100, the diagonal is trust in the own models. {scene.of_the_seeds} "
-        f"{left_out(list(graphs), known)}"
+        f"{_alike([method for method in known if method not in telling])} {left_out(list(graphs), telling)}"
     )
     table = numbers("Trust in percent", ["method", "asking site", *sites[best]], rows)
     finding = _finding(best, sites[best], tables[best])
@@ -90,6 +96,10 @@ def _finding(method: str, sites: list[str], values: NDArray[np.float64]) -> str:
         f"With {plain(method)} sites put {100 * own:.0f} % of their trust in their own models; "
         f"{plain(sites[most])} has the most trust of others ({100 * share:.0f} % of all that is given away)."
     )
+
+
+def _alike(methods: list[str]) -> str:
+    return f"Not drawn, as they trust all sites alike: {', '.join(map(plain, methods))}." if methods else ""
 
 
 def _percent(value: float) -> str:
@@ -119,7 +129,8 @@ def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[n
         axes.set_xticks(range(many) if named else [])
         axes.set_yticks(range(many) if named else [])
         if named:
-            axes.set_xticklabels(names, rotation=45, ha="left", rotation_mode="anchor", fontsize=min(SMALL, cell - 1))
+            turned: dict[str, Any] = {"rotation": 90} if cell < UPRIGHT else {"rotation": 45, "ha": "left"}
+            axes.set_xticklabels(names, rotation_mode="anchor", fontsize=min(SMALL, cell - 1), **turned)
             axes.set_yticklabels(names, fontsize=min(SMALL, cell))
 
     return picture(key, width, height, draw)
@@ -127,7 +138,7 @@ def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[n
 
 def _cells(axes: Axes, values: NDArray[np.float64]) -> None:
     """Cells by level of trust, each level one shape; a site that said nothing has a line through its row."""
-    levels = np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) * LEVELS)).astype(int)
+    levels = _levels(values)
     for level in range(LEVELS + 1):
         squares = [_square(x, y) for y, x in np.argwhere(levels == level)]
         if squares:
@@ -137,33 +148,41 @@ def _cells(axes: Axes, values: NDArray[np.float64]) -> None:
         axes.plot([-0.4, len(values) - 0.6], [place, place], color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
 
 
+def _levels(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """From 0 to the largest value; -1 where nothing is known."""
+    return np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) / np.nanmax(values) * LEVELS)).astype(np.int64)
+
+
 def _square(x: float, y: float, half: float = 0.47) -> Path:
     return Path([(x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half), (x, y)],
                 [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY])  # fmt: skip
 
 
 def _numbers(axes: Axes, values: NDArray[np.float64], size: float) -> None:
+    levels = _levels(values)
     for (y, x), value in np.ndenumerate(values):
-        if not np.isnan(value):
-            shade = np.ceil(value * LEVELS) / LEVELS
-            shown = f"{100 * value:.0f}"
-            axes.text(x, y, shown, ha="center", va="center", fontsize=size, color=PAPER if shade > 0.5 else INK)
+        if value >= SMALLEST:
+            colour = PAPER if levels[y, x] > LEVELS / 2 else INK
+            axes.text(x, y, f"{100 * value:.0f}", ha="center", va="center", fontsize=size, color=colour)
 
 
-def _owed(scene: Scene, method: str, graphs: dict[str, nx.DiGraph]) -> str:
-    graph = graphs[method]
+def _owed(scene: Scene, method: str, graph: nx.DiGraph) -> str:
     shares = in_strength(graph)
     svg = re.sub(r"<style>.*?</style>", "", contribution_svg(graph), flags=re.DOTALL)
     svg = re.sub(r'<text class="note" x="28".*?</text>', "", svg)
     svg = re.sub(r'viewBox="[^"]*"', WITHOUT_NOTES, svg, count=1).replace(' role="img"', ' aria-hidden="true"')
     svg = re.sub(r' font-family="[^"]*"', "", svg, count=1)
+    arrows = re.findall(r'<g fill="[^"]*" stroke="[^"]*" opacity=.*?</g>', svg)  # the strongest last
+    for arrow in arrows[:-MOST_ARROWS]:
+        svg = svg.replace(arrow, "")
     rows = [[site, _percent(share), _percent(graph.nodes[site].get("self_weight", np.nan)), graph.in_degree(site)]
             for site, share in sorted(shares.items(), key=lambda each: -each[1])]  # fmt: skip
     most = rows[0][0]
     caption = (
         f"The same for {plain(method)} as a graph. An arrow runs from who owes to whom it owes, as wide as the share "
         "of the first one's answers, in percent. Circle: share of all that sites owe to others. Ring: share that a "
-        f"site owes to itself (dashed: it said nothing). {scene.of_the_seeds}"
+        f"site owes to itself (dashed: it said nothing). {scene.of_the_seeds} "
+        + (f"The {MOST_ARROWS} strongest of {graph.number_of_edges()} arrows." if len(arrows) > MOST_ARROWS else "")
     )
     finding = f"Most is owed to {plain(most)}: {rows[0][1]} % of all that sites owe to each other."
     columns = ["site", "owed to it, % of all", "owes to itself, %", "sites that owe it"]
