@@ -56,6 +56,8 @@ class Scene:
     def names(self) -> dict[str, str]:
         """Of sites and methods, short enough for an axis."""
         sites = dict.fromkeys(str(site) for site in self.story.found.sites["site"])
+        for tree in self.story.run.predictions.values():  # a real site's report names peers that it has no rows of
+            sites |= dict.fromkeys(model.split("@", 1)[1] for model in tree["details"].get("models", ()))
         return {**short_names(sites), **short_names(self.methods, 18)}
 
     @cached_property
