@@ -60,7 +60,8 @@ def methods_table(found: Assessment) -> Sheet:
         else:
             cells += [gains(line["accuracy_gain"]), ends(*(line[part] for part in parts)), _no_worse(found, str(name))]
         seconds = [line[key] for key in summary.columns if str(key).startswith("seconds_")]
-        total = sum(value for value in seconds if not math.isnan(value))
+        known = [value for value in seconds if not math.isnan(value)]
+        total = sum(known) if known else math.nan
         cells += [whole(line.get("rounds")), figure(line.get("bytes_sent"), size), figure(total, duration)]
         if promises:
             cells.append(_promise(promises.get(str(name))))

@@ -4,7 +4,7 @@ intervals do."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -34,7 +34,9 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
     equal = [name for name in contest if abs(accuracy[name] - accuracy[best]) <= TIE]
     line: pd.Series[float] = found.methods.T[best]
     said = f"{_verdict(equal, line, accuracy)}: right on {percent(accuracy[best])} % of the {rows}{_gain(line)}"
-    return ". ".join([f"{said}{_sites(run, found, best)}", *_next(run, contest, equal, accuracy)]) + "."
+    gained = _gains_by_site(run, found, best)
+    sites = _sites(gained, "sites" if same_sites(run) else "sites x seeds") if len(gained) > 1 else ""
+    return ". ".join([f"{said}{sites}", *_next(run, contest, equal, accuracy)]) + "."
 
 
 def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[float]) -> str:
@@ -49,9 +51,9 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
             )
         gain = accuracy[equal[0]] - own
     if abs(gain) <= TIE:
-        return f"{names} {'are' if many else 'is'} no better and no worse than the sites' own models"
+        return f"{names} {'are' if many else 'is'} no better and no worse than the own models"
     if gain < 0:
-        return f"No method beat the sites' own models; {names} {'come' if many else 'comes'} nearest"
+        return f"No method beat the own models; {names} {'come' if many else 'comes'} nearest"
     sure = _value(line, "accuracy_gain_low") > 0
     if many:
         return f"{names} are equally good" + ("" if sure else ", and ahead of the own models by what may be chance")
@@ -63,23 +65,19 @@ def _gain(line: pd.Series[float]) -> str:
     if math.isnan(gain):
         return ", with no own models to hold that to (add local)"
     ends = "" if math.isnan(low) else f" (95 % interval {interval(low, high)})"
-    return f", {points(gain)} points over the sites' own models{ends}"
+    return f", {points(gain)} points over the own models{ends}"
 
 
 def _value(line: pd.Series[float], key: str) -> float:
     return float(line.get(key, math.nan))
 
 
-def _sites(run: Run, found: Assessment, method: str) -> str:
+def _sites(gained: Mapping[str, float], called: str) -> str:
     """For how many sites it is better or worse, the latter by name."""
-    gained = _gains_by_site(run, found, method)
-    if not gained:
-        return ""
     lost = {name: gain for name, gain in sorted(gained.items(), key=lambda item: item[1]) if gain < -TIE}
     helped = sum(gain > TIE for gain in gained.values())
     tied = len(gained) - helped - len(lost)
-    of = f"{len(gained)} {'site' if len(gained) == 1 else 'sites' if same_sites(run) else 'sites x seeds'}"
-    parts = [f"it helped {helped} of {of}"]
+    parts = [f"it helped {helped} of {len(gained)} {called}"]
     parts += [f"left {tied} as {'it was' if tied == 1 else 'they were'}"] if tied else []
     named = [f"{name} ({points(gain)})" for name, gain in list(lost.items())[:NAMED]]
     more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from peerwise.evaluate import Assessment
@@ -58,6 +58,8 @@ class Story:
 def story_of(run: Run, found: Assessment, *, is_site: bool = False, notes: tuple[str, ...] = ()) -> Story:
     """The whole report of a run; ``notes`` come before those that the assessment gives."""
     sheets = {sheet.key: sheet for sheet in _sheets(run, found, is_site) if sheet is not None}
+    if is_site:
+        sheets = {key: _of_validation(sheet) for key, sheet in sheets.items()}
     return Story(
         title=title_of(run),
         headline=headline(run, found, "validation rows" if is_site else "test rows"),
@@ -83,7 +85,9 @@ def _sheets(run: Run, found: Assessment, is_site: bool) -> Iterator[Sheet | None
     """In the order of reading."""
     yield methods_table(found)
     yield sites_table(found, run)
-    summary = {sheet.key: sheet for sheet in summary_sheets(found.methods, found.settings)}
+    # where a peer's classes are is known in a simulation only
+    methods = found.methods.drop(columns=["home_spearman"]) if is_site else found.methods
+    summary = {sheet.key: sheet for sheet in summary_sheets(methods, found.settings)}
     yield from (summary.get(key) for key in ("right", "own", "own_balanced", "cost"))
     first = speaker(run, None if run.opened is None else run.opened["method"])
     if first is not None:
@@ -101,3 +105,9 @@ def _sheets(run: Run, found: Assessment, is_site: bool) -> Iterator[Sheet | None
     yield tests_table(found)
     yield settings_table(run)
     yield provenance_table(run.provenance) if run.provenance else None
+
+
+def _of_validation(sheet: Sheet) -> Sheet:
+    """A real site has no test rows to tell of."""
+    columns = tuple(replace(column, name=column.name.replace("test\nrows", "rows")) for column in sheet.columns)
+    return replace(sheet, about=sheet.about.replace("test rows", "validation rows"), columns=columns)

@@ -53,7 +53,10 @@ def trust_table(run: Run, method: str) -> Sheet | None:
     graph, seed = found
     columns = (Column("site", "site"), *(Column(str(peer), str(peer), "%") for peer in graph))
     rows = []
+    asked = {site for _, _, site in run.predictions}
     for site, about in graph.nodes.items():
+        if site not in asked:  # a peer of a real site, which knows its own answers alone
+            continue
         spoke = "self_weight" in about
         row = {peer: graph.get_edge_data(site, peer, {"weight": 0.0})["weight"] for peer in graph} if spoke else {}
         row |= {site: about["self_weight"]} if spoke else {}

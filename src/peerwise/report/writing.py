@@ -46,7 +46,8 @@ def site_story(run: Run, report: dict[str, Any], *, positive: str | None = None,
     notes += [f"warning: {unstable['warning']}"] if unstable and unstable["warning"] else []
     if run.opened is not None and (run.opened["values"] or run.opened["image"]):
         notes.append(STAYS.format(site=site))
-    return story_of(run, assess(run, positive=positive, threshold=threshold), is_site=True, notes=tuple(notes))
+    found = assess(run, positive=positive or report["positive"] or None, threshold=threshold)
+    return story_of(run, found, is_site=True, notes=tuple(notes))
 
 
 def write_page(story: Story, path: Path) -> Path:

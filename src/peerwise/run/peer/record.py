@@ -74,6 +74,7 @@ def save_record(peer: PeerFolder, method: Method, site: Site, seen: Seen, report
         "classes": list(site.classes),
         "features": [feature.name for feature in site.features],
         "kind": site.kind,
+        "positive": peer.task.positive,
         "y": site.val.y,
         "ours": seen.ours,
         "own": seen.own,
@@ -100,7 +101,7 @@ def save_record(peer: PeerFolder, method: Method, site: Site, seen: Seen, report
 
 def site_run(folder: str | Path, *, case: bool = True) -> tuple[Run, dict[str, Any]]:
     """A site's last fit as a run with one site and one seed, whose test rows are the site's validation rows; and what
-    `fit` reported. ``folder``: the site's, or its bundle alone. ``case``: the one that is opened is shown with its
+    `fit` reported, with the ``positive`` class of the task. ``folder``: the site's, or its bundle alone. ``case``: the one that is opened is shown with its
     values, which are read from the site's rows, where they are at hand."""
     path = Path(folder)
     bundle = path / BUNDLE if (path / BUNDLE).is_dir() else path
@@ -130,7 +131,7 @@ def site_run(folder: str | Path, *, case: bool = True) -> tuple[Run, dict[str, A
         opened=_opened(tree, bundle.parent, label) if case else None,
         provenance=tree["provenance"],
     )
-    return run, tree["report"]
+    return run, {**tree["report"], "positive": tree["positive"]}
 
 
 def is_site(folder: Path) -> bool:
