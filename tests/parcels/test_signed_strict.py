@@ -120,6 +120,15 @@ def test_hostile_text_of_a_megabyte_is_refused_without_pondering(piece):
         assert time.process_time() - began < 20
 
 
+def test_a_name_twice_among_very_many_is_found_without_pondering():
+    names = [*(f'"{place}":0' for place in range(90_000)), '"last":0', '"last":0']
+    began = time.process_time()
+    with pytest.raises(ParcelError, match="'last' is there twice"):
+        strict_json(("{" + ",".join(names) + "}").encode(), most_bytes=1 << 21)
+    # Counting each name among all of them would take minutes.
+    assert time.process_time() - began < 5
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
