@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 import pytest
 
 from peerwise.data import Dataset, Feature, Site, load, make_sites, site_of
-from peerwise.data.task import ColumnMap, Task, TaskFeature, check_rows, read_inputs, read_rows, task_from
+from peerwise.data.loaders.table import text_cells
+from peerwise.data.task import ColumnMap, Task, TaskFeature, check_rows, inputs_of, read_inputs, read_rows, task_from
 from peerwise.errors import BrokenFile, ConfigError, DataError, MissingData
 
 HOSPITALS = ("cleveland", "hungarian", "long_beach", "switzerland")
@@ -296,3 +298,15 @@ def test_a_number_is_read_exactly_however_it_is_written(tmp_path: Path, cell: st
     for mapping in (ColumnMap(), ColumnMap(codes={"age": {"no such cell": ""}})):  # at once, and cell by cell
         found = np.asarray(read_inputs(WARD, path, mapping).X)[:2, 0]
         assert found.tobytes() == np.array([expected] * 2).tobytes()
+
+
+def test_cells_that_are_at_hand_read_as_the_file_does(task: Task, heart: Dataset, tmp_path: Path) -> None:
+    text = by_name(heart).head(20).assign(chol="much", ward="B2").to_csv(index=False)
+    (tmp_path / "ward.csv").write_text(text)
+    there = read_inputs(task, tmp_path / "ward.csv")
+    here = inputs_of(task, text_cells(io.StringIO(text, newline="")), "ward.csv")
+    assert np.asarray(here.X).tobytes() == np.asarray(there.X).tobytes()
+    assert here.notes == there.notes
+    assert any("'much'" in note for note in here.notes)
+    with pytest.raises(DataError, match=r"the rows does not fit the task\. column 'age' is not there"):
+        inputs_of(task, text_cells(["chol\n", "1\n"]), "the rows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,15 @@ def read_table(path: Path, *, as_text: bool = False) -> pd.DataFrame:
 
 
 def _text_cells(path: Path) -> pd.DataFrame:
-    # Not by pandas, which fills up short lines, renames a column that is there twice, takes the first for row names.
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        lines = [line for line in csv.reader(file, strict=True) if line]
+        return text_cells(file)
+
+
+def text_cells(file: Iterable[str]) -> pd.DataFrame:
+    """The cells of CSV text as they are written; ValueError or csv.Error where it is none."""
+    # Not by pandas, which fills up short lines, renames a column that is there twice, takes the first for row names.
+    lines = [line for line in csv.reader(file, strict=True) if line]
     if not lines:
         raise ValueError("no line in it")
     for number, line in enumerate(lines, 1):

@@ -4,7 +4,7 @@ from peerwise.data.task.made import task_from
 from peerwise.data.task.mapping import ColumnMap
 from peerwise.data.task.problems import Problem
 from peerwise.data.task.public import public_rows, read_public
-from peerwise.data.task.rows import Cases, check_rows, read_inputs, read_rows
+from peerwise.data.task.rows import Cases, check_rows, inputs_of, read_inputs, read_rows
 from peerwise.data.task.task import METRICS, PublicRows, Task, TaskFeature
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Task",
     "TaskFeature",
     "check_rows",
+    "inputs_of",
     "public_rows",
     "read_inputs",
     "read_public",

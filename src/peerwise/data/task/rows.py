@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from peerwise.data.dataset import Dataset
 from peerwise.data.rows import Inputs
 from peerwise.data.task.arrays import look_at_arrays
 from peerwise.data.task.mapping import ColumnMap
 from peerwise.data.task.problems import Looked, Problem
-from peerwise.data.task.tables import look_at_table
+from peerwise.data.task.tables import look_at_frame, look_at_table
 from peerwise.data.task.task import Task
 from peerwise.errors import DataError
 
@@ -64,8 +65,16 @@ def read_rows(
 def read_inputs(task: Task, path: str | Path, mapping: ColumnMap = SAME) -> Cases:
     """Rows to be answered; they need no target. A value that the task does not know becomes a missing one, with a note:
     a whole ward is not refused for one odd cell."""
-    found = _look(task, path, mapping, False, None, None)
-    found.check(Path(path).name)
+    return _cases(_look(task, path, mapping, False, None, None), Path(path).name)
+
+
+def inputs_of(task: Task, frame: pd.DataFrame, name: str) -> Cases:
+    """As `read_inputs`, of a table whose cells are there as text (`peerwise.data.loaders.table.text_cells`)."""
+    return _cases(_tidied(look_at_frame(task, frame, name, SAME, False, None, None)), name)
+
+
+def _cases(found: Looked, name: str) -> Cases:
+    found.check(name)
     assert found.X is not None
     return Cases(found.X, tuple(problem.text for problem in found.problems))
 
@@ -92,7 +101,10 @@ def _look(
 ) -> Looked:
     mapping.check(task)
     look = look_at_table if task.kind == "table" else look_at_arrays
-    found = look(task, Path(path), mapping, labelled, group, time)
+    return _tidied(look(task, Path(path), mapping, labelled, group, time))
+
+
+def _tidied(found: Looked) -> Looked:
     if isinstance(found.X, np.ndarray) and found.X.dtype == np.float32:
         found.X[np.isnan(found.X)] = np.nan  # of many bit patterns one, for the digest
     return found

@@ -23,10 +23,16 @@ MOST = 0.5  # of a column's values out of range: then its unit is another, or it
 def look_at_table(
     task: Task, path: Path, mapping: ColumnMap, labelled: bool, group: str | None, time: str | None
 ) -> Looked:
-    frame = read_table(path, as_text=True)
+    return look_at_frame(task, read_table(path, as_text=True), path.name, mapping, labelled, group, time)
+
+
+def look_at_frame(
+    task: Task, frame: pd.DataFrame, name: str, mapping: ColumnMap, labelled: bool, group: str | None, time: str | None
+) -> Looked:
+    """``frame`` has its cells as text, ``name`` is what it is called in errors."""
     found = Looked()
     if not len(frame):
-        found.refuse(f"{path.name} has no rows: expected at least one.")
+        found.refuse(f"{name} has no rows: expected at least one.")
     _look_for_columns(found, task, frame, mapping, labelled, (group, time))
     X = np.full((len(frame), len(task.features)), np.nan, dtype=np.float32)
     for place, feature in enumerate(task.features):
@@ -36,7 +42,7 @@ def look_at_table(
     found.X = X
     if labelled and mapping.local(task.target) in frame:
         found.y = _labels(found, task, frame[mapping.local(task.target)], mapping)
-    found.group, found.time = _role(found, frame, group, path, False), _role(found, frame, time, path, True)
+    found.group, found.time = _role(found, frame, group, name, False), _role(found, frame, time, name, True)
     return found
 
 
@@ -136,13 +142,13 @@ def labels(found: Looked, task: Task, read: cells.Read, what: str) -> NDArray[np
     return np.where(np.isnan(read.values), -1, read.values).astype(np.int64)
 
 
-def _role(found: Looked, frame: pd.DataFrame, column: str | None, path: Path, is_time: bool) -> NDArray[Any] | None:
+def _role(found: Looked, frame: pd.DataFrame, column: str | None, name: str, is_time: bool) -> NDArray[Any] | None:
     if column is None or column not in frame:
         return None
     try:
         if is_time:
-            return moments(complete(cells.in_time(frame[column]), column, path.name), column, path.name)
-        return complete(cells.named(frame[column]), column, path.name).to_numpy(dtype=str)
+            return moments(complete(cells.in_time(frame[column]), column, name), column, name)
+        return complete(cells.named(frame[column]), column, name).to_numpy(dtype=str)
     except DataError as problem:
         found.refuse(str(problem))
         return None
