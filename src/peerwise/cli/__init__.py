@@ -31,6 +31,7 @@ VERBS = {
     "withdraw": ("peer.withdraw", "take back what this site has published"),
     "fit": ("peer.fit", "learn for every case whom to trust"),
     "predict": ("peer.predict", "answer new rows, and say whom to trust"),
+    "serve": ("serve", "answer over HTTP, with a page"),
     "status": ("peer.status", "where this site stands, and what is due"),
     "flower": ("flower", "write a Flower app that runs a method"),
 }

@@ -37,7 +37,7 @@ def numbers(cells: pd.Series[Any], codes: Mapping[str, str]) -> Read:
     at_once = None if codes else _plain_numbers(cells)
     if at_once is not None:
         return Read(at_once, {})
-    return _read(cells, lambda text: _number(_meant(text, codes, ())))
+    return _read(cells, lambda text: number_of(_meant(text, codes, ())))
 
 
 def _plain_numbers(cells: pd.Series[Any]) -> NDArray[np.float64] | None:
@@ -55,12 +55,13 @@ def _plain_numbers(cells: pd.Series[Any]) -> NDArray[np.float64] | None:
 def codes_of(cells: pd.Series[Any], known: Sequence[str], codes: Mapping[str, str]) -> Read:
     """The place of each value among the known ones."""
     places = {value: float(place) for place, value in enumerate(known)}
+    return _read(cells, lambda text: place_of(text, places, codes))
 
-    def place(text: str) -> float | None:
-        meant = _meant(text, codes, places)
-        return float("nan") if meant not in places and meant in MISSING else places.get(meant)
 
-    return _read(cells, place)
+def place_of(text: str, places: Mapping[str, float], codes: Mapping[str, str]) -> float | None:
+    """Where one text stands among the known values: NaN for a missing one, None for one that is not known."""
+    meant = _meant(text, codes, places)
+    return float("nan") if meant not in places and meant in MISSING else places.get(meant)
 
 
 def named(cells: pd.Series[Any]) -> pd.Series[Any]:
@@ -110,7 +111,8 @@ def _meant(text: str, codes: Mapping[str, str], known: Any) -> str:
     return text
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """NaN for a missing value, None for what is no number."""
     if text in MISSING:
         return float("nan")
     if not NUMBER.fullmatch(text):
