@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from peerwise.errors import PeerwiseError
+from peerwise.errors import BadOutputs, PeerwiseError
 from peerwise.serve import shapes
 from peerwise.serve.counting import Counts
 from peerwise.serve.documents import ABOUT, SECURITY, guarded, refusals, rows_taken
@@ -40,6 +40,7 @@ def make_app(room: Room, settings: Settings, counts: Counts, log: Log) -> Guard:
     _add_routes(app, Routes(room, settings, counts))
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(BadOutputs, _unanswerable)
     app.add_exception_handler(HTTPException, _unknown)
     app.add_exception_handler(Exception, _fault)
     counts.watch_queue(lambda: room.inside)
@@ -80,6 +81,11 @@ def _document(app: FastAPI) -> dict[str, Any]:
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return refused(error)
+
+
+def _unanswerable(request: Request, error: Exception) -> Response:
+    """Of rows that the site's own models have nothing to say to, such as ones with gaps that they do not fill."""
+    return refused(Refusal(422, f"the rows cannot be answered: {str(error).splitlines()[0]}"))
 
 
 def _unknown(request: Request, error: Exception) -> Response:

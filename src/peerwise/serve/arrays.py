@@ -112,17 +112,18 @@ def picture_file(body: bytes, shape: Shape) -> tuple[NDArray[np.uint8], list[str
         raise Refusal(415, f"the task's images have {channels} channels: expected their pixels as JSON, not a file.")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a picture that is large: the limit here is lower
+            warnings.simplefilter("error")  # of a picture that is large
             picture = Image.open(io.BytesIO(body), formats=("PNG", "JPEG"))
         if picture.width * picture.height > MOST_PIXELS:  # before anything is unpacked
-            raise Refusal(
-                413, f"the picture has {picture.width} x {picture.height} pixels: expected at most {MOST_PIXELS:,}."
-            )
+            raise Image.DecompressionBombError
         upright = ImageOps.exif_transpose(_eight_bits(picture))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise Refusal(
-            422, f"the picture cannot be read ({type(error).__name__}): expected a whole PNG or JPEG file."
+            413, f"the picture has more than {MOST_PIXELS:,} pixels: expected at most that. Make it smaller."
         ) from None
+    except (OSError, ValueError, SyntaxError, Warning) as error:
+        kind = type(error).__name__
+        raise Refusal(422, f"the picture cannot be read ({kind}): expected a whole PNG or JPEG file.") from None
     notes = []
     if upright.size != (width, height):
         notes.append(f"the picture of {upright.width} x {upright.height} pixels was resized to {width} x {height}.")

@@ -153,7 +153,7 @@ class Columns:
             twice = next(name for name, count in there.items() if count > 1)
             raise Refusal(422, f"column {short(twice)!r} is there twice: expected each column once.")
         if lacking := [name for name in self._places if name not in there]:
-            found = f"found {listed(header)}"
+            found = f"found {listed(header)}" if header else "found no line"
             raise Refusal(
                 422,
                 f"the table lacks {listed(lacking)}: expected a column for each feature, whose cells may be empty; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -62,6 +64,8 @@ class Faults(list[Fault]):
 
 def short(value: Any) -> Any:
     """A value as it came, or as much of it as need be said."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
@@ -70,8 +74,4 @@ def short(value: Any) -> Any:
 
 
 def _said(value: Any) -> str:
-    return {None: "null", True: "true", False: "false"}.get(value, repr(value)) if _is_plain(value) else repr(value)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)

@@ -71,7 +71,6 @@ class Room:
         self._is_open = threading.Event()
         self._renewing = threading.Lock()
         self._closed = False
-        self.on_damage: Callable[[Shift], bool] = lambda shift: False  # whether there is a newer bundle by now
 
     @property
     def shift(self) -> Shift | None:
@@ -137,9 +136,6 @@ class Room:
                 continue
             try:
                 return work(shift, desk)
-            except (ParcelError, OSError):  # its files may have been replaced beneath it
-                if self._shift is shift and not self.on_damage(shift):
-                    raise
             finally:
                 shift.give(desk)
 

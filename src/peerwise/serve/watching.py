@@ -12,7 +12,6 @@ from peerwise.serve.counting import Counts
 from peerwise.serve.guard import Log, kinds
 from peerwise.serve.room import Room, Shift
 
-MANIFESTS = ("bundle.json", "bundle/bundle.json")  # of a saved learner, and of a site's folder
 EVERY = 1.0  # seconds
 
 Seen = tuple[object, ...]
@@ -23,16 +22,18 @@ class Watch:
 
     def __init__(self, room: Room, counts: Counts, log: Log) -> None:
         self._room, self._counts, self._log = room, counts, log
+        self._manifest = room.path
         self._seen: Seen = ()
         self._digest = ""
-        self._looking = threading.Lock()
         self._wanted, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._look, name="peerwise-bundle", daemon=True)
-        room.on_damage = self._renewed_since
 
     def open(self) -> Shift:
         """For the first time; whatever is wrong with it is the caller's to tell."""
-        self._seen, self._digest = seen(self._room.path), digest(self._room.path)
+        from peerwise.serve.opening import manifest_of  # takes long to import, and is done while the app is made
+
+        self._manifest = manifest_of(self._room.path)
+        self._has_changed()
         shift = self._opened()
         self._thread.start()
         return shift
@@ -49,23 +50,18 @@ class Watch:
         while not self._ended.is_set():
             wanted = self._wanted.wait(EVERY)
             self._wanted.clear()
-            if not self._ended.is_set():
-                with self._looking:
-                    self._renew(wanted)
+            if not self._ended.is_set() and (self._has_changed() or wanted):
+                self._renew()
 
-    def _renewed_since(self, shift: Shift) -> bool:
-        with self._looking:
-            if self._room.shift is shift:
-                self._renew(wanted=False)
-        return self._room.shift is not shift
+    def _has_changed(self) -> bool:
+        """Since it was last asked; before the bundle is opened, so that what changes meanwhile is found the next time."""
+        now, digest = seen(self._manifest), self._digest
+        if now and now != self._seen:
+            with suppress(OSError):
+                self._seen, self._digest = now, hashlib.sha256(self._manifest.read_bytes()).hexdigest()
+        return self._digest != digest
 
-    def _renew(self, wanted: bool) -> None:
-        now = seen(self._room.path)  # before it is opened: what changes meanwhile is found the next time
-        if now == self._seen and not wanted:
-            return
-        self._seen, before, self._digest = now, self._digest, digest(self._room.path)
-        if self._digest == before and not wanted:
-            return
+    def _renew(self) -> None:
         try:
             shift = self._opened()
         except Exception as error:
@@ -82,19 +78,10 @@ class Watch:
         return shift
 
 
-def seen(path: Path) -> Seen:
-    """Of the manifests what changes whenever one is written."""
-    found: list[object] = []
-    for name in MANIFESTS:
-        with suppress(OSError):
-            status = (path / name).stat()
-            found.append((name, status.st_mtime_ns, status.st_ino, status.st_size))
-    return tuple(found)
-
-
-def digest(path: Path) -> str:
-    total = hashlib.sha256()
-    for name in MANIFESTS:
-        with suppress(OSError):
-            total.update((path / name).read_bytes())
-    return total.hexdigest()
+def seen(manifest: Path) -> Seen:
+    """What changes whenever it is written; while there is none, nothing."""
+    try:
+        status = manifest.stat()
+    except OSError:
+        return ()
+    return (status.st_mtime_ns, status.st_ino, status.st_size)
