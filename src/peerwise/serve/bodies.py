@@ -11,6 +11,7 @@ from peerwise.serve.refusal import Refusal
 
 SECONDS = 30.0  # in which a body has to be here
 READ_ON = 4  # times the limit are thrown away before a refusal: a client that is cut off while it sends hears nothing
+CLOSE = {"Connection": "close"}  # whatever else is sent is not read
 CODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
@@ -44,7 +45,8 @@ async def body_of(request: Request, most: int) -> bytes:
         async with asyncio.timeout(SECONDS):
             return await _read(request, most)
     except TimeoutError:
-        raise Refusal(408, f"the body was not here within {SECONDS:g} seconds: send it faster, or less.") from None
+        message = f"the body was not here within {SECONDS:g} seconds: send it faster, or less."
+        raise Refusal(408, message, headers=CLOSE) from None
     except ClientDisconnect:
         raise Refusal(400, "the body was cut short: send it again.") from None
 
@@ -61,5 +63,6 @@ async def _read(request: Request, most: int) -> bytes:
         else:
             parts.clear()
     if total > most:
-        raise Refusal(413, f"the body has more than {most:,} bytes: expected at most that. Send fewer rows at a time.")
+        message = f"the body has more than {most:,} bytes: expected at most that. Send fewer rows at a time."
+        raise Refusal(413, message, headers=CLOSE)
     return b"".join(parts)

@@ -54,7 +54,7 @@ class Watch:
                 self._renew()
 
     def _has_changed(self) -> bool:
-        """Since it was last asked; before the bundle is opened, so that what changes meanwhile is found the next time."""
+        """Since this was last asked. That is before the bundle is opened: what changes meanwhile is found next time."""
         now, digest = seen(self._manifest), self._digest
         if now and now != self._seen:
             with suppress(OSError):
