@@ -64,6 +64,7 @@ def test_a_worker_that_is_killed_costs_no_answer(running: Service) -> None:
             assert found.status_code == 200, found.text
             assert found.json()["answers"] == expected
             assert found.json()["notes"] == []
+        assert "peerwise_worker_restarts_total 2.0" in client.get("/metrics").text
 
 
 def test_a_body_without_a_length_is_cut_off_at_the_limit(running: Service) -> None:

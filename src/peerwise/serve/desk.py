@@ -105,6 +105,11 @@ class Desk(ABC):
     def is_alive(self) -> bool:
         """Whether peers' models can be asked just now."""
 
+    @property
+    def restarts(self) -> int:
+        """How often its guarded process had to be started anew."""
+        return 0
+
     @abstractmethod
     def close(self) -> None:
         """End its processes."""

@@ -64,5 +64,9 @@ class MethodDesk(Desk):
     def is_alive(self) -> bool:
         return True  # the worker starts when it is first needed
 
+    @property
+    def restarts(self) -> int:
+        return max(0, self._worker.started - 1)
+
     def close(self) -> None:
         self._worker.close()

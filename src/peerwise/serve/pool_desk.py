@@ -89,6 +89,10 @@ class PoolDesk(Desk):
     def is_alive(self) -> bool:
         return self._worker.pid is not None or len(self._panel.own) == len(self._panel.names)
 
+    @property
+    def restarts(self) -> int:
+        return max(0, self._worker.started - 1)
+
     def close(self) -> None:
         self._worker.close()
 

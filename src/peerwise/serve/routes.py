@@ -63,7 +63,11 @@ class Routes:
                 reader = shift.kept.get("reader") or shift.kept.setdefault(
                     "reader", Reader(shift.about, self._settings)
                 )
-                found: tuple[dict[str, Any], Response] = work(reader.read(kind, body, query, one=one), desk)
+                before = desk.restarts
+                try:
+                    found: tuple[dict[str, Any], Response] = work(reader.read(kind, body, query, one=one), desk)
+                finally:
+                    self._counts.restarts.inc(desk.restarts - before)
                 return found
 
             found, response = await self._room.ask(answer)

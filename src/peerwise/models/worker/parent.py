@@ -41,6 +41,7 @@ class Worker:
         self._process: Process | None = None
         self._keeper: ThreadPoolExecutor | None = None
         self._owner = os.getpid()
+        self.started = 0  # children so far
         self.known: dict[str, Facts] = {}  # of the files that were opened, by sha256
         self._with_onnx = self._closed = False
         self._late: set[str] = set()  # models that were waited for in vain, once
@@ -169,6 +170,7 @@ class Worker:
         if self._keeper is None:
             self._keeper = ThreadPoolExecutor(1, "peerwise-worker")
         self._process = Process(self.limits, self._keeper, with_onnx=self._with_onnx)
+        self.started += 1
         return self._process
 
     def _end(self) -> None:
