@@ -1,0 +1,111 @@
+// One answer: what it is and how sure, whom it comes from and why, then everything behind it.
+import { bar, button, count, day, el, known, percent, table } from "./dom.js";
+import { neighbours } from "./neighbours.js";
+
+// about: {bundle, told (the service's), row or null, truth: {case, label} or null, open: asks for the explanation}
+export function answerView(about) {
+  const [answer] = about.told.answers;
+  const opened = about.told.explanation ?? null;
+  return [
+    headline(about, answer),
+    trust(about, answer, opened),
+    opened?.models?.length ? models(opened.models, about.told) : null,
+    opened?.neighbours?.length ? neighbours(opened.neighbours, about) : null,
+    about.told.notes?.length ? notes(about.told.notes) : null,
+    answeredBy(about, answer),
+  ];
+}
+
+export function inWords(told) {
+  const [answer] = told.answers;
+  const likely = `${answer.answer}, ${percent(answer.probabilities[answer.answer])}`;
+  return answer.unsure ? `Unsure: ${answer.why} Most likely ${likely}.` : `Answer: ${likely}.`;
+}
+
+function headline({ bundle, told, truth }, answer) {
+  const level = percent(told.level, Number.isInteger(Math.round(1000 * told.level) / 10) ? 0 : 1);
+  const share = percent(answer.probabilities[answer.answer]);
+  const main = answer.unsure
+    ? [el("p", { class: "verdict" }, "Unsure"), el("p", { class: "why" }, sentence(answer.why)),
+      el("p", { class: "likely" }, "Most likely ", el("b", {}, answer.answer), ` with ${share}`)]
+    : [el("p", { class: "verdict" }, el("span", { class: "name" }, answer.answer), " ", el("span", { class: "share" }, share)),
+      el("p", { class: "why" }, `At ${level} every other answer is ruled out.`)];
+  return el("article", { class: `card answer ${answer.unsure ? "unsure" : "sure"}` },
+    el("p", { class: "eyebrow" }, `${bundle.target || "Answer"}, sure at ${level}`), main,
+    classes(bundle, answer, level), ownSays(answer), truthOf(truth, answer));
+}
+
+const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
+
+function classes(bundle, answer, level) {
+  const ranked = Object.entries(answer.probabilities).sort(([, one], [, other]) => other - one);
+  const shown = ranked.slice(0, 10);
+  const possible = new Set(answer.set ?? []);
+  const items = shown.map(([name, share]) => el("li", { class: possible.has(name) ? "possible" : "" },
+    el("span", { class: "name" }, name), bar(share), el("span", { class: "number" }, percent(share)),
+    answer.set ? el("span", { class: "tag" }, possible.has(name) ? "possible" : "ruled out") : null));
+  const rest = ranked.length - shown.length;
+  return el("div", {}, el("ul", { class: "bars classes", "aria-label": `Probability of each answer, and what is possible at ${level}` }, items),
+    rest > 0 ? el("p", { class: "hint" }, `and ${count(rest, "less likely answer")}`) : null);
+}
+
+function ownSays(answer) {
+  if (!answer.own) return null;
+  const [name, share] = Object.entries(answer.own).reduce((best, each) => (each[1] > best[1] ? each : best));
+  const same = name === answer.answer;
+  return el("p", { class: "own-says" }, `The own models alone say ${same ? "the same: " : "otherwise: "}`, el("b", {}, name), ` with ${percent(share)}.`);
+}
+
+function truthOf(truth, answer) {
+  if (!truth) return null;
+  const right = truth.label === answer.answer;
+  return el("p", { class: `truth ${right ? "right" : "wrong"}` },
+    el("span", {}, `True label of validation case ${truth.case}: `, el("b", {}, truth.label), right ? ", as answered. " : ", not as answered. "),
+    el("span", { class: "hint" }, "The method has learned from this case, so this says little about new ones."));
+}
+
+function trust({ bundle, told, open }, answer, opened) {
+  const evidence = new Map((opened?.evidence ?? []).map((each) => [each.site, each]));
+  const of = `${answer.consulted?.length ?? 0} of ${count(bundle.models.length, "model")} consulted`;
+  const more = opened || !open ? null : button("Open this answer (asks all models)", open);
+  const head = [el("h3", {}, "Whom this answer trusts"), el("p", { class: "hint" }, of)];
+  if (!answer.trust) {
+    return el("section", { class: "card" }, head, el("p", {}, "This method does not divide its trust among sites."), more);
+  }
+  const items = Object.entries(answer.trust).map(([site, share]) => el("li", { class: site === bundle.site ? "own" : "" },
+    el("span", { class: "name" }, site, site === bundle.site ? el("span", { class: "mark" }, "own") : null),
+    bar(share), el("span", { class: "number" }, percent(share)),
+    evidence.get(site)?.text ? el("span", { class: "evidence" }, evidence.get(site).text) : null));
+  const note = opened?.note ? el("p", { class: "remark" }, sentence(opened.note)) : null;
+  return el("section", { class: "card" }, head, note, el("ul", { class: "bars trust", "aria-label": "Trust by site" }, items), more);
+}
+
+function models(said, told) {
+  const rows = said.map((each) => {
+    const row = [each.name, each.says ?? "–", percent(each.confidence), percent(each.trust),
+      known(each.of_nearby) ? `${each.right_nearby} of ${each.of_nearby}` : "–", each.version || told.models?.[each.name]?.version || "–"];
+    row[0] = el("th", { scope: "row" }, each.name, each.own ? el("span", { class: "mark" }, "own") : null);
+    row.marked = each.trust ? null : "idle";
+    return row;
+  });
+  const heads = ["Model", "Says", "Confidence", "Trust", "Right on such cases", "Version"];
+  return el("section", { class: "card" }, el("h3", {}, "What each model said"), table("What each model said of this case", heads, rows, { class: "numbers" }));
+}
+
+function notes(all) {
+  return el("section", { class: "card" }, el("h3", {}, "Notes"), el("ul", { class: "notes" }, all.map((each) => el("li", {}, each))));
+}
+
+function answeredBy({ bundle, told }, answer) {
+  const used = answer.consulted ?? Object.keys(told.models ?? {});
+  const items = used.map((name) => {
+    const { version, sha256 } = told.models?.[name] ?? {};
+    return el("li", {}, el("b", {}, name), version ? `, version ${version}` : "", sha256 ? el("code", {}, sha256.slice(0, 12)) : null);
+  });
+  const made = known(bundle.made) ? `, made ${day(bundle.made)}` : "";
+  const sets = told.calibration_rows ? `Sets calibrated on ${count(told.calibration_rows, "case")} of this site.` : "There were no cases to calibrate sets on.";
+  return el("details", { class: "card" }, el("summary", {}, "Which bundle and models answered"),
+    el("p", {}, `${bundle.method} at ${told.site}, bundle `, el("code", {}, told.bundle.slice(0, 12)), `${made}. ${sets}`),
+    el("ul", { class: "notes" }, items));
+}
+
