@@ -83,7 +83,7 @@ function trust({ bundle, told, open }, answer, opened) {
 function models(said, told) {
   const rows = said.map((each) => {
     const row = [each.name, each.says ?? "–", percent(each.confidence), percent(each.trust),
-      known(each.of_nearby) ? `${each.right_nearby} of ${each.of_nearby}` : "–", each.version || told.models?.[each.name]?.version || "–"];
+      known(each.of_nearby) ? `${each.right_nearby} of ${each.of_nearby}` : "–", el("td", { class: "nowrap" }, each.version || told.models?.[each.name]?.version || "–")];
     row[0] = el("th", { scope: "row" }, each.name, each.own ? el("span", { class: "mark" }, "own") : null);
     row.marked = each.trust ? null : "idle";
     return row;

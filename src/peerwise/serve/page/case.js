@@ -149,7 +149,7 @@ export class Case {
     if (this.service.refused(error, again)) return this.empty();
     if (error.status !== 422) return fill(byId("answer"), trouble(error, again));
     this.empty();
-    const elsewhere = error.fields.filter(({ field, message }) => !this.source.error(nameIn(field), message));
+    const elsewhere = error.fields.filter(({ field, message }) => !this.source.error(nameIn(field), message.replace(`${field} is `, "This is ")));
     const box = byId("case-errors");
     fill(box, el("h3", {}, titleOf(error)), el("p", {}, error.message),
       elsewhere.length ? el("ul", {}, elsewhere.map(({ field, message }) => el("li", {}, el("b", {}, field), ": ", message))) : null);

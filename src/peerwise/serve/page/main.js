@@ -2,7 +2,7 @@
 import { ask, hasToken, keepToken, takeToken } from "./api.js";
 import { Batch } from "./batch.js";
 import { Case } from "./case.js";
-import { button, byId, day, el, fill, known, plain } from "./dom.js";
+import { button, byId, count, day, el, fill, known, plain } from "./dom.js";
 import { Peers } from "./peers.js";
 import { Picker } from "./picker.js";
 import { Settings } from "./settings.js";
@@ -43,8 +43,9 @@ function titles(bundle) {
   const made = known(bundle.made) ? `, made ${day(bundle.made)}` : "";
   document.title = `${plain(bundle.task || bundle.target)} at ${plain(bundle.site)} · Peerwise`;
   fill(byId("where"), el("b", {}, bundle.site), el("span", {}, bundle.task), el("span", {}, bundle.method));
-  fill(byId("versions"), el("span", {}, "Bundle "), el("code", {}, bundle.digest.slice(0, 12)),
-    el("span", {}, `${made}: ${bundle.models.length} models of ${new Set(bundle.models.map(({ site }) => site)).size} sites.`));
+  const sites = new Set(bundle.models.map(({ site }) => site)).size;
+  fill(byId("versions"), el("span", {}, "Bundle ", el("code", {}, bundle.digest.slice(0, 12)),
+    `${made}: ${count(bundle.models.length, "model")} of ${count(sites, "site")}.`));
 }
 
 // Whether a refusal was dealt with here: without a right token nothing else can be done.

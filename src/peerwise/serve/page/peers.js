@@ -16,7 +16,7 @@ export class Peers {
     fill(place, el("div", { class: "card empty", role: "status" }, el("p", { class: "muted" }, "Reading the peers …")));
     try {
       const told = await ask("/v1/peers");
-      fill(place, summary(bundle, told), told.peers.map((peer) => one(peer, bundle, told)),
+      fill(place, summary(bundle, told), told.peers.map((peer) => one(peer, bundle)),
         told.peers.length > 1 ? null : el("p", { class: "card muted" }, "No peer's models are accepted here: the own models answer."));
       this.shownFor = bundle.digest;
     } catch (error) {
@@ -37,8 +37,8 @@ function summary(bundle, told) {
     known(told.rows) ? el("p", { class: "hint" }, `Shares below are of the ${count(told.rows, "validation case")} of this site.`) : null);
 }
 
-function one(peer, bundle, told) {
-  const soon = known(peer.expires) && peer.expires < Date.now() / 1000;
+function one(peer, bundle) {
+  const ended = known(peer.expires) && peer.expires < Date.now() / 1000;
   const fact = (name, value, ...more) => el("div", {}, el("dt", {}, name), el("dd", {}, value, ...more));
   const time = (seconds, text) => el("time", { datetime: day(seconds), title: day(seconds) }, text);
   return el("article", { class: `card peer${peer.own ? " own" : ""}`, "aria-label": peer.site },
@@ -47,9 +47,9 @@ function one(peer, bundle, told) {
       fact("Contribution", percent(peer.contribution), known(peer.contribution) ? bar(peer.contribution) : null),
       fact("Agrees with the answer", percent(peer.agreement)),
       fact("Accuracy here", percent(peer.accuracy)),
-      fact("Right where own fail", peer.own ? "–" : figure(peer.right_where_own_fails)),
+      fact("Right where own fail", peer.own || !known(peer.right_where_own_fails) ? "–" : count(peer.right_where_own_fails, "case")),
       fact("Age", known(peer.created) ? time(peer.created, away(peer.created)) : "–"),
-      fact("Expires", known(peer.expires) ? time(peer.expires, `${soon ? "expired " : ""}${away(peer.expires)}`) : "–")),
+      fact("Expires", known(peer.expires) ? time(peer.expires, `${ended ? "expired " : ""}${away(peer.expires)}`) : "–")),
     peer.warnings?.length ? el("ul", { class: "warnings", "aria-label": "Warnings" }, peer.warnings.map((text) => el("li", {}, text))) : null,
     el("details", {}, el("summary", {}, `${count(peer.models.length, "model")}${peer.card ? " and card" : ""}`), models(peer, bundle), peer.card ? card(peer.card) : null));
 }
