@@ -9,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from peerwise.serve.page import START, page_files
+import peerwise.serve
 
 TOKEN = "stand-in-token"
 POLICY = "default-src 'self'"
+PAGE = Path(peerwise.serve.__file__).parent / "page"
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {path.name: path for path in PAGE.iterdir() if path.suffix in KINDS}
 
 
 def model(name: str, site: str, own: bool = False) -> dict[str, Any]:
@@ -130,9 +134,9 @@ def stand_in(says: Says) -> Iterator[str]:
 
         def respond(self, body: bytes) -> None:
             url = urlsplit(self.path)
-            name = START if url.path == "/" else url.path.removeprefix("/page/")
-            if name in page_files():
-                return self.send(200, page_files()[name].content, page_files()[name].type)
+            name = "index.html" if url.path == "/" else url.path.removeprefix("/page/")
+            if name in FILES:
+                return self.send(200, FILES[name].read_bytes(), KINDS[FILES[name].suffix])
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
                 return self.refuse(401, "no token, or a wrong one: expected the one that was printed", "")
             if says.failures:

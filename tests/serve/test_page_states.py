@@ -172,7 +172,7 @@ def test_an_image_is_chosen_drawn_and_asked_about(browser: Any) -> None:
         page.get_by_role("button", name="Ask", exact=True).first.click()
         page.locator(".answer .verdict").wait_for()
         assert says.asked[-1] == ("/v1/explain", "image/png", held.getvalue())
-        page.get_by_role("button", name="Ask about it").click()
+        page.get_by_role("button", name="Pick").click()
         page.get_by_text("True label of validation case 1: ill").wait_for()
         assert b'"pixels":[[[0,9,' in says.asked[-1][2]
         drawn = page.evaluate("[...document.querySelector('canvas').getContext('2d').getImageData(2, 1, 1, 1).data]")

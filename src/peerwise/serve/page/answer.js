@@ -64,6 +64,8 @@ function truthOf(truth, answer) {
     el("span", { class: "hint" }, "The method has learned from this case, so this says little about new ones."));
 }
 
+const named = (name, own) => el("span", { class: "named" }, el("span", { class: "clip name" }, name), own ? el("span", { class: "mark" }, "own") : null);
+
 function trust({ bundle, told, open }, answer, opened) {
   const evidence = new Map((opened?.evidence ?? []).map((each) => [each.site, each]));
   const of = `${answer.consulted?.length ?? 0} of ${count(bundle.models.length, "model")} consulted`;
@@ -73,7 +75,7 @@ function trust({ bundle, told, open }, answer, opened) {
     return el("section", { class: "card" }, head, el("p", {}, "This method does not divide its trust among sites."), more);
   }
   const items = Object.entries(answer.trust).map(([site, share]) => el("li", { class: site === bundle.site ? "own" : "" },
-    el("span", { class: "name" }, site, site === bundle.site ? el("span", { class: "mark" }, "own") : null),
+    named(site, site === bundle.site),
     bar(share), el("span", { class: "number" }, percent(share)),
     evidence.get(site)?.text ? el("span", { class: "evidence" }, evidence.get(site).text) : null));
   const note = opened?.note ? el("p", { class: "remark" }, sentence(opened.note)) : null;
@@ -82,9 +84,9 @@ function trust({ bundle, told, open }, answer, opened) {
 
 function models(said, told) {
   const rows = said.map((each) => {
-    const row = [each.name, each.says ?? "–", percent(each.confidence), percent(each.trust),
+    const row = [each.name, el("span", { class: "clip" }, each.says ?? "–"), percent(each.confidence), percent(each.trust),
       known(each.of_nearby) ? `${each.right_nearby} of ${each.of_nearby}` : "–", el("td", { class: "nowrap" }, each.version || told.models?.[each.name]?.version || "–")];
-    row[0] = el("th", { scope: "row" }, each.name, each.own ? el("span", { class: "mark" }, "own") : null);
+    row[0] = el("th", { scope: "row" }, named(each.name, each.own));
     row.marked = each.trust ? null : "idle";
     return row;
   });

@@ -93,13 +93,15 @@ export class Batch {
     return [made, shown.length < answers.length ? button(`Show all ${answers.length}`, () => draw(true)) : null];
   }
 
+  // In the columns that the service itself gives as CSV.
   download() {
     const { answers } = this.told;
     const classes = this.service.bundle.classes;
-    const sites = [...new Set(answers.flatMap((answer) => Object.keys(answer.trust ?? {})))];
+    const sites = answers.some((answer) => answer.trust) ? [...new Set(this.service.bundle.models.map(({ site }) => site))] : [];
+    const number = (value) => Number(value.toPrecision(6));
     const header = ["row", "answer", "unsure", "set", ...classes.map((name) => `p_${name}`), ...sites.map((name) => `trust_${name}`)];
-    const lines = answers.map((answer) => [answer.row, answer.answer, answer.unsure, (answer.set ?? []).join(" "),
-      ...classes.map((name) => answer.probabilities[name]), ...sites.map((name) => answer.trust?.[name] ?? 0)]);
+    const lines = answers.map((answer) => [answer.row, answer.answer, answer.unsure, (answer.set ?? []).join("; "),
+      ...classes.map((name) => number(answer.probabilities[name])), ...sites.map((name) => number(answer.trust?.[name] ?? 0))]);
     const address = URL.createObjectURL(new Blob([csvText([header, ...lines])], { type: "text/csv" }));
     const link = el("a", { download: "answers.csv" });
     link.href = address;

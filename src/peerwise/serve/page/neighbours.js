@@ -31,6 +31,6 @@ const same = (one, other) => String(one) === String(other);
 const caseName = ({ row, part }) => `${part === "train" ? "training" : part} ${row}`;
 
 function list(shown) {
-  const rows = shown.map((each) => [caseName(each), each.label, known(each.distance) ? figure(each.distance) : "–", percent(each.weight)]);
+  const rows = shown.map((each) => [caseName(each), el("span", { class: "clip" }, each.label), known(each.distance) ? figure(each.distance) : "–", percent(each.weight)]);
   return table("The nearest known cases", ["Case", "Label", "Distance", "Weight"], rows, { class: "numbers" });
 }
