@@ -59,11 +59,14 @@ export class Case {
   }
 
   empty() {
-    this.isAnswered = false;
     const { bundle } = this.service;
     const pick = bundle.has_cases ? ", or pick a validation case" : "";
-    fill(byId("answer"), el("div", { class: "card empty" }, el("p", { class: "verdict" }, "No case yet"),
-      el("p", { class: "muted" }, `Give what is known of a case${pick}. The answer is one of ${count(bundle.classes.length, "class", "classes")}: ${shortened(bundle.classes)}.`)));
+    this.nothing("No case yet", `Give what is known of a case${pick}. The answer is one of ${count(bundle.classes.length, "class", "classes")}: ${shortened(bundle.classes)}.`);
+  }
+
+  nothing(title, text) {
+    this.isAnswered = false;
+    fill(byId("answer"), el("div", { class: "card empty" }, el("p", { class: "verdict" }, title), el("p", { class: "muted" }, text)));
   }
 
   async take(file) {
@@ -148,11 +151,19 @@ export class Case {
     const again = () => this.ask();
     if (this.service.refused(error, again)) return this.empty();
     if (error.status !== 422) return fill(byId("answer"), trouble(error, again));
-    this.empty();
-    const elsewhere = error.fields.filter(({ field, message }) => !this.source.error(nameIn(field), message.replace(`${field} is `, "This is ")));
+    this.nothing("No answer", "The case has to be corrected first.");
+    this.mark(error);
+  }
+
+  // Each fault at its field; what has no field of its own stands above them.
+  mark(error) {
+    const at = error.fields.map(({ field, message }) => [nameIn(field), message.replace(`${field} is `, "This is ")]);
+    const elsewhere = at.filter(([name, message]) => !this.source.error(name, message));
+    const placed = at.filter((each) => !elsewhere.includes(each)).map(([name]) => name);
     const box = byId("case-errors");
-    fill(box, el("h3", {}, titleOf(error)), el("p", {}, error.message),
-      elsewhere.length ? el("ul", {}, elsewhere.map(({ field, message }) => el("li", {}, el("b", {}, field), ": ", message))) : null);
+    fill(box, el("h3", {}, titleOf(error)),
+      el("p", {}, placed.length ? `${count(placed.length, "field")} to correct: ${shortened(placed)}.` : error.message),
+      elsewhere.length ? el("ul", {}, elsewhere.map(([name, message]) => el("li", {}, el("b", {}, name), ": ", message))) : null);
     box.hidden = false;
     this.source.focusFirstError();
   }

@@ -12,7 +12,7 @@ export function el(tag, attributes = {}, ...children) {
     if (value === true) made.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, plain(value));
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== "")
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== "")
     .map((child) => (child instanceof Node ? child : plain(child))));
   return made;
 }
@@ -33,9 +33,9 @@ export const known = (value) => value !== null && value !== undefined;
 
 export function percent(share, digits = 0) {
   if (!known(share)) return "–";
-  if (digits === 0 && share < 1 && share >= 0.995) return "> 99 %";
-  if (digits === 0 && share > 0 && share < 0.005) return "< 1 %";
-  return `${(100 * share).toFixed(digits)} %`;
+  if (digits === 0 && share < 1 && share >= 0.995) return "> 99\u00a0%";
+  if (digits === 0 && share > 0 && share < 0.005) return "< 1\u00a0%";
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 
 export function figure(value) {
@@ -55,8 +55,8 @@ export function day(seconds) {
 export function away(seconds, now = Date.now() / 1000) {
   const off = seconds - now;
   const units = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60]];
-  const [unit, size] = units.find(([, size]) => Math.abs(off) >= size) ?? ["minute", 60];
-  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.trunc(off / size), unit);
+  const [unit, size] = units.find(([, size]) => Math.abs(off) >= size) ?? [null, 1];
+  return unit ? new Intl.RelativeTimeFormat("en").format(Math.round(off / size), unit) : "just now";
 }
 
 // A table in a region of its own that scrolls sideways, so that the page never does.

@@ -26,8 +26,8 @@ export class Fields {
     const error = el("p", { id: `${id}-error`, class: "error" });
     this.inputs.set(feature.name, { input, feature });
     this.errors.set(feature.name, error);
-    return el("div", { class: "field" }, el("label", { for: id }, feature.name),
-      hint ? el("span", { class: "hint", id: `${id}-hint` }, hint) : null, input, error);
+    return el("div", { class: "field" }, el("label", { for: id }, feature.name), input,
+      hint ? el("span", { class: "hint", id: `${id}-hint` }, hint) : null, error);
   }
 
   body() {
