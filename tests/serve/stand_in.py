@@ -1,5 +1,5 @@
-"""A service that says whatever a test wants it to: for what a real one does not do on demand (being busy, hostile names,
-a bundle of another kind). It serves the real page and keeps to the API of the real service."""
+"""A service that says whatever a test wants it to: for what a real one does not do on demand (being busy, hostile
+names, a bundle of another kind). It serves the real page and keeps to the API of the real service."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def model(name: str, site: str, own: bool = False) -> dict[str, Any]:
     return {"name": f"{name}@{site}", "site": site, "own": own, "version": "2026-11-17T19:47:06Z", "sha256": "ab" * 32}
 
 
+def number(name: str, unit: str = "", low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    return {"name": name, "type": "number", "unit": unit, "low": low, "high": high, "values": []}
+
+
+def category(name: str, *values: str) -> dict[str, Any]:
+    return {"name": name, "type": "category", "unit": "", "low": None, "high": None, "values": list(values)}
+
+
 def bundle(**changed: Any) -> dict[str, Any]:
     """Of two sites with a small table, unless something is changed."""
     sites = changed.pop("sites", ["north", "south"])
@@ -40,9 +48,9 @@ def bundle(**changed: Any) -> dict[str, Any]:
         "target": "outcome",
         "inputs": {"x": [3]},
         "features": [
-            {"name": "age", "type": "number", "unit": "years", "low": 18, "high": 100, "values": []},
-            {"name": "sugar", "type": "number", "unit": "mmol/l", "low": None, "high": None, "values": []},
-            {"name": "pain", "type": "category", "unit": "", "low": None, "high": None, "values": ["no", "some", "much"]},
+            number("age", "years", 18, 100),
+            number("sugar", "mmol/l"),
+            category("pain", "no", "some", "much"),
         ],
         "models": [model(kind, site, site == sites[0]) for site in sites for kind in ("forest", "logistic")],
         "made": 1_790_000_000,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from page_browser import chromium, needs_chromium, opened, overflow
-from stand_in import TOKEN, Says, bundle, model, stand_in
+from stand_in import TOKEN, Says, bundle, category, model, number, stand_in
 
 pytestmark = needs_chromium
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"> \u202egnp.exe & </script><script>alert(1)</script>"
@@ -101,7 +101,7 @@ def test_a_new_bundle_meanwhile_renews_the_form_and_keeps_what_fits(browser: Any
     with stand_in(says) as home, opened(browser, home, TOKEN) as page:
         page.get_by_label("sugar", exact=True).fill("7")
         page.get_by_label("pain", exact=True).select_option("much")
-        extra = {"name": "pulse", "type": "number", "unit": "beats/min", "low": 30, "high": 250, "values": []}
+        extra = number("pulse", "beats/min", 30, 250)
         says.bundle = bundle(digest="77" * 32, features=[*bundle()["features"][1:], extra])
         page.get_by_role("button", name="Ask", exact=True).first.click()
         page.get_by_text("answers from a new bundle").wait_for()
@@ -115,14 +115,10 @@ def test_a_new_bundle_meanwhile_renews_the_form_and_keeps_what_fits(browser: Any
 
 
 def test_names_and_values_of_others_are_shown_and_never_obeyed(browser: Any) -> None:
-    features = [
-        {"name": HOSTILE, "type": "number", "unit": HOSTILE, "low": 0, "high": 1, "values": []},
-        {"name": LONG, "type": "category", "unit": "", "low": None, "high": None, "values": [HOSTILE, LONG]},
-    ]
+    features = [number(HOSTILE, HOSTILE, 0, 1), category(LONG, HOSTILE, LONG)]
     sites = [HOSTILE, LONG, "north"]
-    odd = bundle(
-        sites=sites, features=features, classes=[HOSTILE, LONG], positive=None, target=HOSTILE, task=LONG, method=HOSTILE
-    )
+    names = {"classes": [HOSTILE, LONG], "target": HOSTILE, "task": LONG, "method": HOSTILE}
+    odd = bundle(sites=sites, features=features, positive=None, **names)
     facts = {"version": HOSTILE, "created": 1, "expires": 2, "contribution": 0.3, "agreement": 0.5, "accuracy": 0.5}
     card = {"task": {"name": HOSTILE}, "classes": [HOSTILE], "features": [LONG], "licence": HOSTILE, "models": {}}
     lines = [
@@ -163,11 +159,10 @@ def test_an_image_is_chosen_drawn_and_asked_about(browser: Any) -> None:
     with stand_in(says) as home, opened(browser, home, TOKEN) as page:
         page.get_by_role("button", name="Ask", exact=True).first.click()
         page.get_by_text("There is no image yet").wait_for()
-        page.get_by_label("Choose an image").set_input_files({"name": "no.png", "mimeType": "image/png", "buffer": b"no"})
+        choose = page.get_by_label("Choose an image")
+        choose.set_input_files({"name": "no.png", "mimeType": "image/png", "buffer": b"no"})
         page.get_by_text("cannot be read as an image").wait_for()
-        page.get_by_label("Choose an image").set_input_files(
-            {"name": "ward.png", "mimeType": "image/png", "buffer": held.getvalue()}
-        )
+        choose.set_input_files({"name": "ward.png", "mimeType": "image/png", "buffer": held.getvalue()})
         page.get_by_role("img", name="The image").wait_for()
         page.get_by_role("button", name="Ask", exact=True).first.click()
         page.locator(".answer .verdict").wait_for()

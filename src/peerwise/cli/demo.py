@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 
+from peerwise.cli.demo_site import serve_hospital
 from peerwise.cli.output import results_console
 from peerwise.cli.progress import Watch
 from peerwise.cli.report_end import print_found, report_written
@@ -29,8 +28,10 @@ def add_to(verbs: Any) -> None:
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of splits (default 3)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
-    parser.add_argument("--out", default="runs/demo", help="run folder (default runs/demo)")
+    parser.add_argument("--out", help="run folder (default runs/demo, with --serve runs/demo-site)")
     parser.add_argument("--files", type=Path, metavar="FOLDER", help="only write the hospitals' rows there, as CSV")
+    parser.add_argument("--serve", action="store_true", help="make real sites of them, and show one on a page")
+    parser.add_argument("--port", type=int, default=8080, help="of the page (default 8080; 0: any that is free)")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=run)
 
@@ -38,16 +39,19 @@ def add_to(verbs: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.files is not None:
         return write_files(arguments.files)
+    if arguments.serve:
+        return serve_hospital(Path(arguments.out or "runs/demo-site"), arguments.port, quiet=arguments.quiet)
+    out = arguments.out or "runs/demo"
     experiment = Experiment(dataset="heart_disease", methods=METHODS, seeds=arguments.seeds)
     with Watch(arguments.quiet) as watch:
-        found = simulate(experiment, out=arguments.out, workers=arguments.workers, on_event=watch)
+        found = simulate(experiment, out=out, workers=arguments.workers, on_event=watch)
     console = results_console()
     console.print(f"UCI Heart Disease, four hospitals, three models each, {arguments.seeds} seed(s)\n")
     story = print_found(found, assess(found), console)
     if found.opened is not None:
         print_opened(found.opened, console)
     console.print(
-        f"\nresults: {arguments.out}/results.parquet   settings: {arguments.out}/config.toml",
+        f"\nresults: {out}/results.parquet   settings: {out}/config.toml",
         soft_wrap=True,
         markup=False,
     )
@@ -55,22 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_files(folder: Path) -> int:
-    """One table a hospital, as it might keep it: values by name, empty cells for what is missing."""
-    from peerwise.parcels import write_atomic
+    from peerwise.run.peer.demo import write_hospitals
 
-    data = load("heart_disease")
-    assert data.site is not None
-    X = np.asarray(data.X)
-    for name in sorted(set(data.site.tolist())):
-        here = data.site == name
-        columns = {
-            feature.name: [
-                None if np.isnan(value) else feature.categories[int(value)] if feature.is_category else float(value)
-                for value in X[here, place]
-            ]
-            for place, feature in enumerate(data.features)
-        }
-        table = pd.DataFrame({**columns, "diagnosis": [data.classes[code] for code in data.y[here]]})
-        write_atomic(folder / f"{name}.csv", table.to_csv(index=False).encode())
-        results_console().print(f"{folder / name}.csv: {len(table)} rows", markup=False, soft_wrap=True)
+    for path, rows in write_hospitals(load("heart_disease"), folder).items():
+        results_console().print(f"{path}: {rows} rows", markup=False, soft_wrap=True)
     return 0

@@ -85,7 +85,7 @@ def write_hospitals(data: Dataset, folder: Path) -> dict[Path, int]:
         here = data.site == name
         columns = {
             feature.name: [
-                None if np.isnan(value) else feature.categories[int(value)] if feature.is_category else float(value)
+                None if np.isnan(value) else feature.categories[int(value)] if feature.is_category else str(value)
                 for value in X[here, place]
             ]
             for place, feature in enumerate(data.features)

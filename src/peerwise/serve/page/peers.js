@@ -42,7 +42,7 @@ function one(peer, bundle) {
   const fact = (name, value, ...more) => el("div", {}, el("dt", {}, name), el("dd", {}, value, ...more));
   const time = (seconds, text) => el("time", { datetime: day(seconds), title: day(seconds) }, text);
   return el("article", { class: `card peer${peer.own ? " own" : ""}`, "aria-label": peer.site },
-    el("h3", {}, peer.site, peer.own ? el("span", { class: "mark" }, "own") : null),
+    el("h3", {}, peer.site, peer.own ? " " : null, peer.own ? el("span", { class: "mark" }, "own") : null),
     el("dl", { class: "facts" },
       fact("Contribution", percent(peer.contribution), known(peer.contribution) ? bar(peer.contribution) : null),
       fact("Agrees with the answer", percent(peer.agreement)),
