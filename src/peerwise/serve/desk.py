@@ -84,8 +84,9 @@ class Desk(ABC):
 
         * ``models``: by trust, each with ``name``, ``says``, ``confidence``, ``trust``, ``competence``,
           ``right_nearby``, ``of_nearby``
-        * ``neighbours``: by weight, each with ``row``, ``part`` ("train" or "validation"), ``label``, ``distance``,
-          ``weight``, and ``values`` (by feature) where the site's rows are at hand
+        * ``neighbours``: by weight, each with ``row``, ``label``, ``distance``, ``weight``; where the site's rows are
+          at hand also ``part`` ("train" or "validation"), ``case`` (its number there, as `cases` has it) and ``values``
+          (by feature)
         * ``fallback``; ``note``: the weightiest remark, or ""
         """
 

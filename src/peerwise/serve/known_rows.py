@@ -29,7 +29,7 @@ class KnownRows:
         return site if self._is_same(site) else None
 
     def described(self, near: dict[str, Any]) -> dict[str, Any]:
-        """A nearest known case with the part of the rows that it is of, and its values by feature."""
+        """A nearest known case with the part of the rows that it is of, its number there, and its values by feature."""
         if self._site is None:
             return near
         train, row = len(self._site.train), near["row"]
@@ -37,7 +37,7 @@ class KnownRows:
             ("train", self._site.train, row) if row < train else ("validation", self._site.val, row - train)
         )
         values = as_sent(self._task, rows.X, place) if self._task.kind == "table" else None
-        return near | {"part": part, "values": values}
+        return near | {"part": part, "case": place + 1, "values": values}
 
     def cases(self) -> list[dict[str, Any]]:
         """The validation rows, each as a client would send it."""
