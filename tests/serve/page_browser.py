@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,6 +75,22 @@ def opened(
         context.close()
     assert kept.errors == []
     assert kept.elsewhere == []
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[str, str]]:
+    """The real service as a process of its own: its address and its token."""
+    command = [sys.executable, "-m", "peerwise", "serve", str(folder), "--port", "0", "-q"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        found = re.search(r"(http://\S+)/#token=(\S+)", told)
+        assert found, told + process.stderr.read()
+        try:
+            yield found[1], found[2]
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 0
 
 
 def overflow(page: Any) -> int:

@@ -119,7 +119,7 @@ class Says:
             for site, share in trust.items()
         ]
         said = {"says": names[0], "confidence": 0.8, "trust": 1 / len(models), "right_nearby": 1, "of_nearby": 7}
-        near = {"part": "validation", "distance": 0.1, "weight": 0.2, "values": None}
+        near = {"distance": 0.1, "weight": 0.2}  # of a bundle without the site's rows
         return {
             "models": [{**each, **said, "competence": 0.5} for each in models],
             "neighbours": [{"row": row, "label": names[row % 2], **near} for row in range(5)],

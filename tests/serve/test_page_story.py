@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import io
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +14,7 @@ from typing import Any
 import httpx
 import pandas as pd
 import pytest
-from page_browser import chromium, needs_chromium, opened, overflow
+from page_browser import chromium, needs_chromium, opened, overflow, served
 
 from peerwise.models.worker import Worker
 from peerwise.run.peer import PeerFolder, decided, demo, fit
@@ -57,15 +54,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "ATTACK_SECONDS", 0.0)
         folder = demo.demo_site(tmp_path_factory.mktemp("hospitals"))
-    command = [sys.executable, "-m", "peerwise", "serve", str(folder), "--port", "0", "-q"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        told = process.stderr.readline()
-        found = re.search(r"(http://\S+)/#token=(\S+)", told)
-        assert found, told + process.stderr.read()
-        yield Service(found[1], found[2], folder)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+    with served(folder) as (home, token):
+        yield Service(home, token, folder)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +137,7 @@ def test_a_validation_case_shows_its_true_label_after_the_answer_and_only_as_lon
     text = pick(page, 3)
     assert f"True label of validation case 3: {case['label']}" in text
     assert "The method has learned from this case" in text
+    assert page.get_by_text("Validation 3 is this case itself.").count() == 1
     age = page.get_by_label("age", exact=True)
     assert float(age.input_value()) == case["row"]["age"]
     age.fill("99")

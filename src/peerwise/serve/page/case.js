@@ -41,6 +41,7 @@ export class Case {
       this.shape = shape;
     }
     byId("paste").hidden = bundle.kind === "image";
+    byId("paste-label").textContent = bundle.kind === "table" ? "A line of CSV under its header, or JSON" : "JSON, as the service takes it";
     this.service.settings.shownIn(byId("case-settings"), "case", () => this.isAnswered && this.ask());
     if (!this.isAnswered) this.empty();
   }
