@@ -171,6 +171,9 @@ def test_every_site_of_the_bundle_has_a_line_with_its_card(fitted: Sites) -> Non
         assert [line["own"] for line in lines] == [True, False, False]
         assert lines[1]["card"]["task"]["name"] == "ward"
         assert lines[1]["created"] < lines[1]["expires"]
+        assert sum(line["contribution"] for line in lines) == pytest.approx(1)
+        assert all(0 <= line["agreement"] <= 1 and 0 <= line["accuracy"] <= 1 for line in lines)
+        assert lines[0]["right_where_own_fails"] == 0  # it has one own model, which is the own model
     finally:
         desk.close()
 

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-
 from peerwise.cli.demo_site import serve_hospital
 from peerwise.cli.output import results_console
 from peerwise.cli.progress import Watch
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         soft_wrap=True,
         markup=False,
     )
-    return report_written(story, Path(arguments.out), console)
+    return report_written(story, Path(out), console)
 
 
 def write_files(folder: Path) -> int:

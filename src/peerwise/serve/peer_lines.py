@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from peerwise.errors import ParcelError
 from peerwise.run.peer.arrivals import arrivals
-from peerwise.run.peer.fitting import BUNDLE
 from peerwise.run.peer.folder import PeerFolder
+from peerwise.run.peer.record import RECORD
 from peerwise.serve.desk import About
 
 Line = dict[str, Any]
@@ -39,7 +38,7 @@ def peer_lines(peer: PeerFolder, about: About, report: Mapping[str, Any]) -> lis
     newest: dict[str, int] = {}
     for site, version in here:
         newest[site] = max(version, newest.get(site, 0))
-    figures = _figures(peer, about)
+    figures = _figures(peer, report)
     lines = plain_lines(about)
     for line in lines:
         line |= figures.get(line["site"], {})
@@ -68,17 +67,15 @@ def _dependence(site: str, found: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-def _figures(peer: PeerFolder, about: About) -> dict[str, Line]:
-    """By site, from the answers to validation rows of what had not learned from them."""
-    try:
-        kept = peer.bundle.load_item(BUNDLE, "validation")
-    except (ParcelError, KeyError):
+def _figures(peer: PeerFolder, report: Mapping[str, Any]) -> dict[str, Line]:
+    """By site, from the answers to validation rows of what had not learned from them; nothing where these were kept of
+    another fit, or without trust."""
+    kept = peer.bundle.load(RECORD) if peer.bundle.has(RECORD) else {}
+    details = kept.get("details") or {}
+    if kept.get("report") != dict(report) or "trust" not in details:
         return {}
-    if not kept or "trust" not in kept["details"]:
-        return {}
-    details, y = kept["details"], kept["y"]
+    y, answers, own = kept["y"], kept["ours"].argmax(axis=1), details["own"].argmax(axis=1)
     homes = [name.rpartition("@")[2] for name in details["models"]]
-    answers, own = kept["probabilities"].argmax(axis=1), details["own"].argmax(axis=1)
     found = {}
     for home in dict.fromkeys(homes):
         columns = [place for place, each in enumerate(homes) if each == home]
