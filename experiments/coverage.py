@@ -62,7 +62,6 @@ def judged(made: PredictionSets, said: np.ndarray, y: np.ndarray, level: float) 
         "covered": inside.mean(),
         "classes": size.mean(),
         "sure": sure.mean(),
-        "none": (size == 0).mean(),
         "right_if_sure": np.nan if not sure.any() else inside[sure].mean(),
         "right": (said.argmax(axis=1) == y).mean(),
         "worst_class": min(inside[y == code].mean() for code in np.unique(y)),
@@ -72,7 +71,7 @@ def judged(made: PredictionSets, said: np.ndarray, y: np.ndarray, level: float) 
 def table(found: pd.DataFrame) -> pd.DataFrame:
     """Means over sites and halvings, with the spread over seeds; only where there were enough rows for the level."""
     known = found[found["enough"]]
-    measures = ["covered", "classes", "sure", "none", "right_if_sure", "right", "worst_class"]
+    measures = ["covered", "classes", "sure", "right_if_sure", "right", "worst_class"]
     by_seed = known.groupby(["dataset", "level", "seed"])[measures].mean()
     mean = by_seed.groupby(["dataset", "level"]).mean()
     mean.insert(1, "spread", by_seed.groupby(["dataset", "level"])["covered"].std())

@@ -98,7 +98,8 @@ def test_how_sure_an_answer_is_comes_from_the_test_rows_alone(fitted: Sites) -> 
         cut = scores[int(np.ceil((len(scores) + 1) * 0.8)) - 1]
         found = desk.sets(served, 0.8)
         assert found is not None
-        np.testing.assert_array_equal(found, 1 - served.probabilities <= cut)
+        likeliest = np.eye(3, dtype=bool)[served.probabilities.argmax(axis=1)]
+        np.testing.assert_array_equal(found, (1 - served.probabilities <= cut) | likeliest)
     finally:
         desk.close()
 

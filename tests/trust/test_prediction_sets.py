@@ -37,7 +37,7 @@ def test_a_class_is_in_the_set_unless_enough_known_cases_were_less_strange(
     said, y = said_of(rng, rows, classes, 1.0)
     made, new = PredictionSets.fit(said, y), said_of(rng, 5, classes, 1.0)[0]
     scores = (1 - said[np.arange(rows), y]).tolist()
-    expected = [[by_definition(scores, p, level) for p in row] for row in new.tolist()]
+    expected = [[p == max(row) or by_definition(scores, p, level) for p in row] for row in new.tolist()]
     assert made(new, level).tolist() == expected
 
 
@@ -50,8 +50,9 @@ def test_the_truth_is_inside_as_often_as_promised_whatever_the_models_are_worth(
         said, y = said_of(rng, 139, 3, skill)
         made = PredictionSets.fit(said[:99], y[:99])
         covered.append(made(said[99:], level)[np.arange(40), y[99:]].mean())
-    # between level and level + 1 / (n + 1), give or take chance
-    assert level - 0.006 < np.mean(covered) < level + 0.01 + 0.006
+    # between level and level + 1 / (n + 1), give or take chance; models that are right more often than that stay so
+    right = np.mean(said.argmax(axis=1) == y)
+    assert level - 0.006 < np.mean(covered) < max(level + 0.01 + 0.006, right + 0.1)
 
 
 @given(arrays(np.float64, (7, 3), elements=st.floats(0.01, 1)), LEVELS, LEVELS)
@@ -70,9 +71,9 @@ def test_with_too_few_rows_nothing_is_ruled_out_and_with_one_more_something_can_
     assert PredictionSets.fit(said[1:], y[1:])(said[:1], level).all()
 
 
-def test_a_row_that_no_class_fits_has_an_empty_set() -> None:
+def test_the_likeliest_class_is_always_in_the_set() -> None:
     made = PredictionSets.fit(np.tile([0.9, 0.1], (50, 1)), np.zeros(50, np.int64))
-    assert made(np.array([[0.5, 0.5]]), 0.9).tolist() == [[False, False]]
+    assert made(np.array([[0.4, 0.6]]), 0.9).tolist() == [[False, True]]
 
 
 @pytest.mark.parametrize("level", [0.0, 0.49, 1.0, float("nan"), -1.0])
