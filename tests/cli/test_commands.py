@@ -105,6 +105,8 @@ def test_simulate_prints_the_tables_and_where_the_results_are(capsys: Capture) -
     out, err = capsys.readouterr()
     assert "Against the own models: accuracy" in out
     assert "results: here/results.parquet" in out
+    assert out.endswith("\nreport: here/report.html\n")
+    assert "<h1>digits, 3 sites, 1 seed</h1>" in Path("here/report.html").read_text()
     assert "seed 0, best_single: 3 sites" in err
     assert len(pd.read_parquet("here/results.parquet")) == 6
 
@@ -332,7 +334,7 @@ def test_the_bare_command_shows_what_there_is(capsys: Capture) -> None:
     assert "compare methods on a simulated federation" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["simulate", "list", "demo"])
+@pytest.mark.parametrize("verb", ["simulate", "report", "list", "demo"])
 def test_the_help_of_every_verb_shows_an_example(capsys: Capture, verb: str) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([verb, "--help"])
@@ -351,10 +353,13 @@ def test_the_demo_prints_a_table_an_explained_case_and_where_the_results_are(cap
     assert main(["demo", "--seeds", "1", "--workers", "1", "--out", "demo", "-q"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    for method, tables in (("local", 3), ("global_ensemble", 6), ("best_single", 6), ("feddes", 6)):
-        assert sum(line.startswith(f"{method} ") for line in out.splitlines()) == tables
+    _, tables = out.split("The methods\n")
+    for method, number in (("local", 4), ("global_ensemble", 7), ("best_single", 7), ("feddes", 7)):
+        assert sum(line.startswith(f"{method} ") for line in tables.splitlines()) == number
     assert "One answer opened" in out
     assert "(own)" in out
     assert "nearest known cases" in out
     assert "results: demo/results.parquet   settings: demo/config.toml" in out
+    assert out.endswith("\nreport: demo/report.html\n")
+    assert Path("demo/report.html").stat().st_size < 1_000_000
     assert len(pd.read_parquet("demo/results.parquet")) == 16

@@ -77,7 +77,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from peerwise.report import story_from
     from peerwise.report.comparing import compared
     from peerwise.report.page import comparison_page
-    from peerwise.report.printed import MOST_ROWS, print_lines, print_sheets
+    from peerwise.report.printed import MOST_ROWS, print_headline, print_sheets
 
     folders = (arguments.folder, arguments.other)
     runs = [story_from(folder, case=False).run for folder in folders]
@@ -89,7 +89,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.table is not None:
         print_sheets([_chosen(sheets, arguments.table)], console)
         return 0
-    print_lines([found.headline, ""], console)
+    print_headline(found.headline, console)
     print_sheets(found.sheets, console, MOST_ROWS)
     path = arguments.out or arguments.other / f"against-{arguments.folder.resolve().name}.html"
     write_atomic(path, comparison_page(found.title, found.headline, found.sheets).encode())

@@ -28,7 +28,7 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
     contest = [name for name in rivals if name != LOCAL]
     if not contest:
         return (
-            f"Only local was run: it is right on {percent(accuracy[LOCAL])} % of the {rows}. Add a method to compare."
+            f"Only local was run, right on {percent(accuracy[LOCAL])} % of the {rows}: add a method to compare it with."
         )
     best = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
     equal = [name for name in contest if abs(accuracy[name] - accuracy[best]) <= TIE]

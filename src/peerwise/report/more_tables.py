@@ -49,9 +49,9 @@ def calibration_table(run: Run) -> Sheet | None:
 
 def subgroups_table(found: Assessment) -> Sheet | None:
     """All subgroups in one table, with the interval of each gain."""
-    part = found.subgroups
-    if not len(part):
+    if not len(found.subgroups):
         return None
+    part = pd.concat([lines for _, lines in found.subgroups.groupby("subgroup", sort=False)])
     columns, cells = subgroup_cells(part)
     first = [Column("subgroup", "subgroup"), METHOD, Column("rows", "rows", "a seed")]
     parts = ("accuracy_gain_low", "accuracy_gain_high")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,7 @@ from peerwise.run.opened import explanation_of
 from peerwise.visible import written_out
 
 MOST_ROWS = 60
+WIDTH = 80
 GAP = 2  # between two columns
 LONGEST = 34  # a longer name goes on in the next line
 STYLES = {"best": "green", "worst": "red", "": ""}
@@ -38,9 +40,13 @@ def print_assessment(found: Assessment, console: Console) -> None:
     print_lines(notes_of(found), console)
 
 
+def print_headline(text: str, console: Console) -> None:
+    print_lines([_filled(text, console), ""], console)
+
+
 def print_story(story: Story, console: Console, *, all_tables: bool = True) -> None:
     """The sentence first, then the tables; those of the summary alone unless all are wanted."""
-    print_lines([story.headline, ""], console)
+    print_headline(story.headline, console)
     print_sheets([story.sheets["methods"]], console)
     if not all_tables:
         return print_assessment(story.found, console)
@@ -70,7 +76,7 @@ def print_sheets(sheets: Iterable[Sheet], console: Console, most_rows: int | Non
     for sheet in sheets:
         console.print(written_out(sheet.title), style="bold", markup=False)
         if sheet.about:
-            console.print(written_out(sheet.about), style="dim", markup=False)
+            console.print(_filled(written_out(sheet.about), console), style="dim", markup=False)
         rows = sheet.rows[:most_rows]
         for columns in _blocks(sheet, rows, console.width):
             console.print(_drawn(sheet, rows, columns))
@@ -78,6 +84,12 @@ def print_sheets(sheets: Iterable[Sheet], console: Console, most_rows: int | Non
             left = len(sheet.rows) - len(rows)
             console.print(f"... and {left} more rows (--format csv --table {sheet.key} has all)", markup=False)
         console.print()
+
+
+def _filled(text: str, console: Console) -> str:
+    """Sentences as narrow as the tables usually are; words stay whole."""
+    width = min(console.width, WIDTH)
+    return "\n".join(fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
 
 
 def _blocks(sheet: Sheet, rows: Sequence[tuple[Cell, ...]], width: int) -> Iterator[list[int]]:

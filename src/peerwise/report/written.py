@@ -15,7 +15,7 @@ from peerwise.visible import written_out
 MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~&$])")
 LATEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_",
          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-         "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}"}  # fmt: skip
+         "|": r"\textbar{}", '"': "''", "±": r"$\pm$", "[": "{[}", "]": "{]}"}  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows one
 
 

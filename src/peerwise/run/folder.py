@@ -1,6 +1,7 @@
 """The run folder: everything a run wrote, every write whole or not at all.
 
-config.toml  split.json  events.jsonl  results.parquet
+config.toml  split.json  events.jsonl  results.parquet  curves.parquet
+index.json   what a report needs besides, written last    opened.json   the one decision that it shows
 sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...
 told/   failing/   trained/   rounds/   kept/   blobs/
 """

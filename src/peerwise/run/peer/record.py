@@ -101,8 +101,8 @@ def save_record(peer: PeerFolder, method: Method, site: Site, seen: Seen, report
 
 def site_run(folder: str | Path, *, case: bool = True) -> tuple[Run, dict[str, Any]]:
     """A site's last fit as a run with one site and one seed, whose test rows are the site's validation rows; and what
-    `fit` reported, with the ``positive`` class of the task. ``folder``: the site's, or its bundle alone. ``case``: the one that is opened is shown with its
-    values, which are read from the site's rows, where they are at hand."""
+    `fit` reported, with the ``positive`` class of the task. ``folder``: the site's, or its bundle alone. ``case``: the
+    one that is opened is shown with its values, which are read from the site's rows, where they are at hand."""
     path = Path(folder)
     bundle = path / BUNDLE if (path / BUNDLE).is_dir() else path
     tree = _read(bundle)
