@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from peerwise.report.page.markup import open_or_folded, text
+from peerwise.report.page.markup import table, text
 from peerwise.report.sheets import Sheet
 from peerwise.report.story import Story
 
@@ -32,7 +32,7 @@ def comparison_page(title: str, headline: str, sheets: Sequence[Sheet]) -> str:
     """A page of tables."""
     places = [(f"table-{place}", sheet.title) for place, sheet in enumerate(sheets)]
     body = "".join(
-        f'<section id="{key}"><h2>{text(heading)}</h2>{open_or_folded(sheet)}</section>'
+        f'<section id="{key}"><h2>{text(heading)}</h2>{table(sheet)}</section>'
         for (key, heading), sheet in zip(places, sheets, strict=True)
     )
     return _page(title, headline, places, body, "")

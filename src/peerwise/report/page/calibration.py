@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from peerwise.evaluate.calibration import calibration_bins
 from peerwise.metrics import BINS
 from peerwise.report.cells import percent
 from peerwise.report.page.canvas import MUTED, NARROW, PAPER, Canvas, picture
@@ -17,15 +17,6 @@ from peerwise.report.page.scene import Look, Scene, left_out
 
 MOST = 6  # methods
 LEAST = 30  # rows of a bin that says something
-
-
-@dataclass(frozen=True)
-class _Bins:
-    """By bin of confidence: rows, mean confidence and share of right answers, NaN in an empty one."""
-
-    rows: NDArray[np.int64]
-    confidence: NDArray[np.float64]
-    right: NDArray[np.float64]
 
 
 def calibration(scene: Scene) -> str:
@@ -37,10 +28,9 @@ def calibration(scene: Scene) -> str:
     ece = {method: scene.value(method, "ece") for method in methods}
     drawn = [_panel(f"cal{n}", scene.names[m], bins[m], ece[m], scene.looks[m]) for n, m in enumerate(shown)]
     rows = [
-        [method, f"{place * 100 / BINS:.0f} to {(place + 1) * 100 / BINS:.0f}", count, percent(sure), percent(right)]
+        [method, f"{100 * low:.0f} to {100 * high:.0f}", f"{count:.0f}", percent(sure), percent(right)]
         for method, found in bins.items()
-        for place, (count, sure, right) in enumerate(zip(found.rows, found.confidence, found.right, strict=True))
-        if count
+        for low, high, count, sure, right in found.itertuples(index=False)
     ]
     best = min(methods, key=lambda method: ece[method])
     chart = Chart(
@@ -64,20 +54,17 @@ def _finding(winner: str, best: str, ece: dict[str, float]) -> str:
     )
 
 
-def _bins(scene: Scene, method: str) -> _Bins:
+def _bins(scene: Scene, method: str) -> pd.DataFrame:
     trees = [tree for (_, m, _), tree in scene.story.run.predictions.items() if m == method and len(tree["y"])]
-    sure = np.concatenate([tree["probabilities"].max(axis=1) for tree in trees]).astype(np.float64)
-    right = np.concatenate([tree["probabilities"].argmax(axis=1) == tree["y"] for tree in trees])
-    place = np.clip(np.ceil(sure * BINS).astype(np.int64) - 1, 0, BINS - 1)  # as the metric has them
-    rows = np.bincount(place, minlength=BINS)
-    with np.errstate(invalid="ignore"):
-        means = [np.bincount(place, each, minlength=BINS) / rows for each in (sure, right.astype(np.float64))]
-    return _Bins(rows, *means)
+    y, said = (np.concatenate([tree[key] for tree in trees]) for key in ("y", "probabilities"))
+    return calibration_bins(y, said)
 
 
-def _panel(key: str, name: str, bins: _Bins, ece: float, look: Look) -> str:
+def _panel(key: str, name: str, bins: pd.DataFrame, ece: float, look: Look) -> str:
     def draw(canvas: Canvas) -> None:
-        canvas.title(name, f"ECE {percent(ece)} points; {bins.rows.sum()} rows, {bins.rows.max()} in the fullest bin")
+        canvas.title(
+            name, f"ECE {percent(ece)} points; {bins['rows'].sum()} rows, {bins['rows'].max()} in the fullest bin"
+        )
         canvas.figure.text(2 / canvas.width, 1 - 52 / canvas.height, "right, %", color=MUTED)
         axes = canvas.axes(42, 12, 62, 44)
         axes.set_xlim(0, 102)
@@ -92,20 +79,12 @@ def _panel(key: str, name: str, bins: _Bins, ece: float, look: Look) -> str:
     return picture(key, NARROW, 290, draw)
 
 
-def _draw(axes: Axes, bins: _Bins, look: Look) -> None:
+def _draw(axes: Axes, bins: pd.DataFrame, look: Look) -> None:
     axes.plot([0, 100], [0, 100], color=MUTED, linewidth=1, linestyle=(0, (1.5, 2)))
-    middles, wide = (np.arange(BINS) + 0.5) * 100 / BINS, 100 / BINS * 0.86
-    axes.bar(middles, 22 * bins.rows / bins.rows.max(), width=wide, color=MUTED, alpha=0.22, linewidth=0)
-    there = bins.rows > 0
-    axes.plot(100 * bins.confidence[there], 100 * bins.right[there], color=look.colour, linewidth=1.2, zorder=3)
-    for few, inside in ((False, look.colour), (True, PAPER)):
-        kept = there & ((bins.rows < LEAST) == few)
-        style: dict[str, Any] = {
-            "marker": look.marker,
-            "markersize": 6,
-            "markerfacecolor": inside,
-            "markeredgecolor": look.colour,
-        }
-        axes.plot(
-            100 * bins.confidence[kept], 100 * bins.right[kept], linestyle="none", zorder=4, clip_on=False, **style
-        )
+    middles, rows = 50 * (bins["low"] + bins["high"]).to_numpy(), bins["rows"].to_numpy(dtype=float)
+    axes.bar(middles, 22 * rows / rows.max(), width=86 / BINS, color=MUTED, alpha=0.22, linewidth=0)
+    sure, right = (100 * bins[column].to_numpy() for column in ("confidence", "accuracy"))
+    axes.plot(sure, right, color=look.colour, linewidth=1.2, zorder=3)
+    for kept, inside in ((rows >= LEAST, look.colour), (rows < LEAST, PAPER)):
+        style: dict[str, Any] = {"marker": look.marker, "markerfacecolor": inside, "markeredgecolor": look.colour}
+        axes.plot(sure[kept], right[kept], linestyle="none", markersize=6, zorder=4, clip_on=False, **style)

@@ -17,8 +17,24 @@ from peerwise.report.page.scene import Scene
 
 HIGH = 11.0  # pixels of a label
 Box = tuple[float, float, float, float]
-SIDES = ((9, 0, "left"), (-9, 0, "right"), (0, 14, "center"), (0, -14, "center"))
-CORNERS = tuple((x, y, side) for y in (14, -14, 28, -28, 42, -42, 56, -56) for x, side in ((8, "left"), (-8, "right")))
+NEAR = 14  # pixels up or down that need no line between a point and its name
+SIDES = ((9, 0, "left"), (-9, 0, "right"), (0, NEAR, "center"), (0, -NEAR, "center"))
+FAR = tuple(sign * NEAR * step for step in range(1, 12) for sign in (1, -1))
+OFFSETS = (*SIDES, *((x, y, side) for y in FAR for x, side in ((8, "left"), (-8, "right"), (0, "center"))))
+
+
+@dataclass(frozen=True)
+class _Label:
+    """Where a name stands, and how far from its point."""
+
+    box: Box
+    dx: float
+    dy: float
+    side: str
+
+    def is_within(self, width: float, height: float) -> bool:
+        left, low, right, high = self.box
+        return left >= 2 and right <= width - 2 and low >= 30 and high <= height - 14
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,9 @@ def cost(scene: Scene) -> str:
         return paragraph("What was sent was not measured here.", "none")
     points = [_Point(m, scene.value(m, "bytes_sent"), scene.value(m, "accuracy")) for m in scene.methods]
     points = [point for point in points if not math.isnan(point.sent) and not math.isnan(point.accuracy)]
+    if len(points) < 2:
+        told = f"There is one method only; it sends {size(points[0].sent)} a site." if points else "Nothing is known."
+        return paragraph(told, "none")
     rows = [[p.method, size(p.sent), percent(p.accuracy)] for p in points]
     return figure(
         Chart(
@@ -102,21 +121,32 @@ def _ticks(axes: Axes, low: float, high: float, nothing: float | None) -> None:
     axes.set_xticklabels(["0" if place == nothing else size(10**place) for place in places])
 
 
+def place_labels(
+    points: Sequence[tuple[float, float]], names: Sequence[str], width: float, height: float
+) -> list[_Label]:
+    """Each name beside its point, in pixels, where it covers neither a point nor another name; if there is no such
+    place near, farther up or down."""
+    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    placed: dict[int, _Label] = {}
+    for place in sorted(range(len(points)), key=lambda each: points[each]):
+        (x, y), name = points[place], names[place]
+        options = [_Label(_box(x + dx, y + dy, name, side), dx, dy, side) for dx, dy, side in OFFSETS]
+        inside = [each for each in options if each.is_within(width, height)] or options
+        free = [each for each in inside if not any(_meet(each.box, box) for box in taken)]
+        apart = [each for each in inside if not any(_meet(each.box, box) for box in taken[len(points) :])]
+        placed[place] = (free or apart or inside)[0]
+        taken.append(placed[place].box)
+    return [placed[place] for place in range(len(points))]
+
+
 def _label(axes: Axes, canvas: Canvas, at: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
-    """Each name beside its point, where it covers neither a point nor another name; far ones with a thin line."""
-    pixels = [tuple(axes.transData.transform(point)) for point in at]
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in pixels]
-    for (x, y), name in sorted(zip(pixels, names, strict=True)):
-        options = [(_box(x + dx, y + dy, name, side), dx, dy, side) for dx, dy, side in (*SIDES, *CORNERS)]
-        inside = [each for each in options if each[0][0] >= 2 and each[0][2] <= canvas.width - 2
-                  and each[0][1] >= 30 and each[0][3] <= canvas.height - 14]  # fmt: skip
-        free = [each for each in inside if not any(_meet(each[0], box) for box in taken)]
-        box, dx, dy, side = (free or inside or options)[0]
-        taken.append(box)
-        line = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
+    pixels = [(float(x), float(y)) for x, y in (axes.transData.transform(point) for point in at)]
+    line = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
+    for point, name, label in zip(pixels, names, place_labels(pixels, names, canvas.width, canvas.height), strict=True):
         axes.annotate(
-            name, (x, y), (dx, dy), xycoords="figure pixels", textcoords="offset pixels", ha=side, va="center",
-            fontsize=SMALL, color=INK, arrowprops=line if abs(dy) > 14 else None, annotation_clip=False,
+            name, point, (label.dx, label.dy), xycoords="figure pixels", textcoords="offset pixels", ha=label.side,
+            va="center", fontsize=SMALL, color=INK, arrowprops=line if abs(label.dy) > NEAR else None,
+            annotation_clip=False,
         )  # fmt: skip
 
 

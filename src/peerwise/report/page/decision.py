@@ -39,7 +39,8 @@ def _answer(opened: dict[str, Any]) -> str:
 def _where(opened: dict[str, Any]) -> str:
     part = plain(opened.get("part", "test"))
     rule = plain(opened.get("rule", ""))
-    return f"Row {opened['row']} of the {part} rows of {plain(opened['site'])}, seed {opened['seed']}. {rule}".strip()
+    chosen = f" How it was chosen: {rule}." if rule else ""
+    return f"Row {opened['row']} of the {part} rows of {plain(opened['site'])}, seed {opened['seed']}.{chosen}"
 
 
 def _case(opened: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from peerwise.report.page.canvas import INK, NARROW, PAPER, SMALL, Canvas, picture, text_width
+from peerwise.report.page.markup import plain
 from peerwise.report.page.scene import Look
 
 TALL, FLAT = 17, 6  # pixels of a row with and without a label
@@ -47,6 +48,10 @@ def dot_panels(
         limits = _limits(dots if method in wider else shared)
         drawn.append(_panel(f"{key}{place}", names[method], dots, looks[method], limits, method in wider))
     return drawn, wider
+
+
+def on_a_wider_scale(methods: Sequence[str]) -> str:
+    return f"On a wider scale: {', '.join(map(plain, methods))}." if methods else ""
 
 
 def _extent(dots: Sequence[Dot]) -> float:

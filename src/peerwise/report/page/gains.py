@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from peerwise.evaluate.summary import LOCAL
-from peerwise.report.page.dots import Dot, dot_panels
+from peerwise.report.page.dots import Dot, dot_panels, on_a_wider_scale
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out, points
 from peerwise.report.sheets import Sheet
@@ -74,7 +74,7 @@ def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str
         "score interval. Filled: the interval leaves out zero.",
         "Sites in the order of the first method." if scene.same_sites else "Each line is a site of one seed, sorted.",
         "Mean over seeds, ends of intervals too." if scene.same_sites and len(scene.seeds) > 1 else "",
-        f"On a wider scale: {', '.join(map(plain, wider))}." if wider else "",
+        on_a_wider_scale(wider),
         left_out(shown, methods),
     ]
     return " ".join(part for part in parts if part)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from peerwise.report.sheets import Cell, Column, Sheet
 
-LONG = 12  # rows of a table that is folded away
+LONG = 40  # signs of a text that is broken anywhere
 MARKS = {"best": "▲", "worst": "▼"}
 
 
@@ -53,8 +53,7 @@ def numbers(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
 
 def table(sheet: Sheet) -> str:
     """Names to the left, numbers to the right; the best and the worst of a column have a sign and a word."""
-    worded = [place > 0 and _is_words([row[place].text for row in sheet.rows]) for place in range(len(sheet.columns))]
-    kinds = ["words" if each else "" for each in worded]
+    kinds = [_kind([row[place].text for row in sheet.rows]) if place else "" for place in range(len(sheet.columns))]
     heads = "".join(
         f'<th scope="col"{_of_kind(kind)}>{_head(c)}</th>' for c, kind in zip(sheet.columns, kinds, strict=True)
     )
@@ -75,10 +74,6 @@ def folded(sheet: Sheet, label: str = "The numbers") -> str:
     return f"<details><summary>{text(label)}</summary>{table(sheet)}</details>"
 
 
-def open_or_folded(sheet: Sheet) -> str:
-    return table(sheet) if len(sheet.rows) <= LONG else folded(sheet, sheet.title)
-
-
 def figure(chart: Chart) -> str:
     """A chart with its finding in words, what it shows, and the numbers behind it."""
     parts = [("", chart.pictures), (" narrow", chart.narrow), (" wide", chart.wide)]
@@ -91,14 +86,16 @@ def figure(chart: Chart) -> str:
 
 
 def _head(column: Column) -> str:
-    name = column.name.replace("-\n", "\u00ad").replace("\n", " ")
+    name = column.name.replace("-\n", "\u00ad").replace("/\n", "/").replace("\n", " ")
     shy = "\u00ad".join(text(part) for part in name.split("\u00ad"))  # a word that may be broken there
     return shy + (f' <span class="unit">{text(column.unit)}</span>' if column.unit and column.unit not in name else "")
 
 
-def _is_words(texts: Sequence[str]) -> bool:
-    """Whether a column is read, not compared: some cell has letters and does not begin as a number does."""
-    return any(re.search(r"[^\W\d_]", each) and not re.match(r"[\s+\-\u2212<>≤≥~]*[\d.]", each) for each in texts)
+def _kind(texts: Sequence[str]) -> str:
+    """ "words" for a column that is read, not compared: some cell has letters and does not begin as a number does;
+    "long" besides where it may be broken anywhere, as a hash."""
+    worded = any(re.search(r"[^\W\d_]", each) and not re.match(r"[\s+\-\u2212<>≤≥~]*[\d.]", each) for each in texts)
+    return "" if not worded else "words long" if max(map(len, texts)) > LONG else "words"
 
 
 def _of_kind(*kinds: str) -> str:

@@ -12,11 +12,14 @@ from peerwise.report.page.curves import curves
 from peerwise.report.page.decision import decision
 from peerwise.report.page.gains import gains
 from peerwise.report.page.home import home
-from peerwise.report.page.markup import numbers, open_or_folded, paragraph, plain, table, text
+from peerwise.report.page.markup import folded, numbers, paragraph, plain, table, text
 from peerwise.report.page.scene import Scene
 from peerwise.report.page.split import split
 from peerwise.report.page.subgroups import subgroups
 from peerwise.report.page.trust import trust
+from peerwise.report.sheets import Sheet
+
+MOST_ROWS = 150  # of a table in the page
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,15 @@ class Section:
 
     def html(self, scene: Scene) -> str:
         found = [scene.story.sheets[key] for key in self.sheets if key in scene.story.sheets]
-        inside = self.drawn(scene) + "".join(open_or_folded(sheet) for sheet in found)
+        inside = self.drawn(scene) + "".join(_more(sheet) for sheet in found)
         return f'<section id="{self.key}"><h2>{text(self.heading)}</h2>{inside}</section>'
+
+
+def _more(sheet: Sheet) -> str:
+    if len(sheet.rows) <= MOST_ROWS:
+        return folded(sheet, sheet.title)
+    where = f"{len(sheet.rows)} lines, which `peerwise report --format csv` writes."
+    return paragraph(f"{sheet.title}: {where}", "about")
 
 
 def methods(scene: Scene) -> str:
@@ -57,15 +67,15 @@ def _told(value: Any) -> str:
 
 
 SECTIONS = (
-    Section("methods", "Methods", methods),
-    Section("gain", "Gain over the own model, site by site", gains),
+    Section("methods", "Methods", methods, ("right", "own", "own_balanced", "cost")),
+    Section("gain", "Gain over the own model, site by site", gains, ("tests",)),
     Section("cost", "Accuracy against bytes sent", cost),
     Section("trust", "Who trusts whom", trust),
-    Section("selection", "Selection score against home class frequency; ensemble size", home),
-    Section("calibration", "Calibration", calibration, ("calibration",)),
+    Section("selection", "Selection score against home class frequency; ensemble size", home, ("home", "trusts")),
+    Section("calibration", "Calibration", calibration, ("probabilities",)),
     Section("subgroups", "Results by subgroup", subgroups),
     Section("decision", "One decision opened", decision),
     Section("curves", "Learning curves", curves),
     Section("split", "How unlike the sites are", split),
-    Section("provenance", "Provenance", provenance),
+    Section("provenance", "Provenance", provenance, ("settings",)),
 )

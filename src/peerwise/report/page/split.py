@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.report.page.canvas import INK, MUTED, NARROW, SERIES, SMALL, WIDE, Canvas, picture, text_width
-from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
+from peerwise.report.page.markup import Chart, figure, paragraph, plain
 from peerwise.report.page.scene import Scene
 
 FEW_CLASSES = 12
@@ -22,7 +22,6 @@ def split(scene: Scene) -> str:
         return paragraph("How many train rows of each class the sites have is not known.", "none")
     sites, table = list(counts), np.stack(list(counts.values()))
     classes = scene.story.found.settings["classes"]
-    rows = [[site, *(int(v) for v in line), int(line.sum())] for site, line in zip(sites, table, strict=True)]
     seeds = f"Seed {seed} of {len(scene.seeds)}. " if len(scene.seeds) > 1 else ""
     names, shown = [scene.names[site] for site in sites], list(scene.classes.values())
     few = len(classes) <= FEW_CLASSES
@@ -33,7 +32,7 @@ def split(scene: Scene) -> str:
             _finding(sites, table),
             "Train rows of each class at each site; the area of a dot is the number of rows, a small cross is none. "
             f"{seeds}",
-            numbers("Train rows by site and class", ["site", *classes, "all"], rows),
+            scene.story.sheets["split"],
             pictures=[small] if few else [],
             narrow=[] if few else [small],
             wide=large,

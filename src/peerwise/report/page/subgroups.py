@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from peerwise.evaluate.summary import LOCAL
-from peerwise.report.cells import percent
-from peerwise.report.page.dots import Dot, dot_panels
-from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
-from peerwise.report.page.scene import Scene, left_out, points, short_names
+from peerwise.report.page.dots import Dot, dot_panels, on_a_wider_scale
+from peerwise.report.page.markup import Chart, figure, paragraph, plain
+from peerwise.report.page.scene import Scene, left_out, short_names
 
 MOST = 6  # methods
 GAIN = ["accuracy_gain", "accuracy_gain_low", "accuracy_gain_high"]
@@ -35,21 +34,14 @@ def subgroups(scene: Scene) -> str:
         for part in [lines[lines["method"] == method]]
     }
     drawn, wider = dot_panels("sub", rows, scene.looks, scene.names)
-    cells = [[m, group, f"{count:.0f}", percent(right), points(gain), f"{points(low)} to {points(high)}"]
-             for m, group, count, right, gain, low, high
-             in lines[["method", "subgroup", "rows", "accuracy", *GAIN]].itertuples(index=False)]  # fmt: skip
     return figure(
         Chart(
             _finding(rows[shown[0]], shown[0], column or ""),
             f"Accuracy minus that of the own models, in points, with 95 % interval, by {plain(column)}; in brackets "
             f"the {scene.rows} of a seed, all sites together. Filled: the interval leaves out zero. Intervals are not "
             "corrected for the number of subgroups. "
-            f"{f'On a wider scale: {plain(chr(44).join(wider))}. ' if wider else ''}{left_out(shown, methods)}",
-            numbers(
-                f"Results by {plain(column)}",
-                ["method", "subgroup", "rows", "accuracy, %", "gain, points", "95 % interval"],
-                cells,
-            ),
+            f"{on_a_wider_scale(wider)} {left_out(shown, methods)}",
+            scene.story.sheets["subgroups"],
             pictures=drawn,
         )
     )

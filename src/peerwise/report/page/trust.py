@@ -25,7 +25,7 @@ SMALLEST = 0.005  # for a number in whole percent
 LEVELS = 12  # of colour: cells of one level are one shape
 UPRIGHT = 18  # pixels of a cell below which names stand upright
 NARROWEST = 21  # pixels of a cell that has room for a number
-WITHOUT_NOTES = 'viewBox="70 70 800 690"'  # the part of the drawing that the caption does not say
+WITHOUT_NOTES = 'viewBox="20 70 900 690"'  # the part of the drawing that the caption does not say
 
 
 def trust(scene: Scene) -> str:
@@ -168,7 +168,7 @@ def _numbers(axes: Axes, values: NDArray[np.float64], size: float) -> None:
 
 def _owed(scene: Scene, method: str, graph: nx.DiGraph) -> str:
     shares = in_strength(graph)
-    svg = re.sub(r"<style>.*?</style>", "", contribution_svg(graph), flags=re.DOTALL)
+    svg = re.sub(r"<style>.*?</style>", "", contribution_svg(nx.relabel_nodes(graph, scene.names)), flags=re.DOTALL)
     svg = re.sub(r'<text class="note" x="28".*?</text>', "", svg)
     svg = re.sub(r'viewBox="[^"]*"', WITHOUT_NOTES, svg, count=1).replace(' role="img"', ' aria-hidden="true"')
     svg = re.sub(r' font-family="[^"]*"', "", svg, count=1)
