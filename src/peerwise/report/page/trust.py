@@ -17,15 +17,16 @@ from peerwise.evaluate.contribution import contribution_graph, in_strength
 from peerwise.report.contribution_drawing import contribution_svg
 from peerwise.report.page.canvas import HEAT, INK, MUTED, NARROW, PAPER, SMALL, WIDE, Canvas, picture, text_width
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
-from peerwise.report.page.scene import Scene, left_out
+from peerwise.report.page.scene import Scene, left_out, short_names
 
 FEW_SITES, MOST_ARROWS = 8, 40
+SHORT = 11  # signs of a name in the graph
 ALIKE = 1e-3  # spread of trust that is none
 SMALLEST = 0.005  # for a number in whole percent
 LEVELS = 12  # of colour: cells of one level are one shape
 UPRIGHT = 18  # pixels of a cell below which names stand upright
 NARROWEST = 21  # pixels of a cell that has room for a number
-WITHOUT_NOTES = 'viewBox="20 70 900 690"'  # the part of the drawing that the caption does not say
+WITHOUT_NOTES = 'viewBox="8 70 924 690"'  # the part of the drawing that the caption does not say
 
 
 def trust(scene: Scene) -> str:
@@ -62,10 +63,12 @@ def matrix(graph: nx.DiGraph) -> NDArray[np.float64]:
 def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str], telling: list[str]) -> str:
     tables = {method: matrix(graph) for method, graph in graphs.items()}
     sites = {method: list(graph) for method, graph in graphs.items()}
+    names = {method: [scene.names[site] for site in graph] for method, graph in graphs.items()}
     best = next(iter(graphs))
+    most = max(float(np.nanmax(values)) for values in tables.values())
     small, large = (
         [
-            _drawn(f"trust{place}{width}", width, scene.names[method], [scene.names[s] for s in sites[method]], values)
+            _drawn(f"trust{place}{width}", width, scene.names[method], names[method], values, most)
             for place, (method, values) in enumerate(tables.items())
         ]
         for width in (NARROW, WIDE)
@@ -106,10 +109,11 @@ def _percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.1f}"
 
 
-def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[np.float64]) -> str:
+def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[np.float64], most: float) -> str:
     many = len(names)
     left = min(max(text_width(name, SMALL) for name in names) + 10, 0.34 * width)
-    cell = min((width - left - 8) / many, 46.0)
+    beyond = max(8.0, 0.7 * text_width(names[-1], SMALL) - 12)  # where the last column's name ends
+    cell = min((width - left - beyond) / many, 46.0)
     named = cell >= 9
     top = 30 + (min(max(text_width(name, SMALL) for name in names) * 0.75 + 12, 100) if named else 16)
     height = int(top + cell * many + 8)
@@ -121,9 +125,9 @@ def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[n
         axes.set_ylim(many - 0.5, -0.5)
         for side in axes.spines.values():
             side.set_visible(False)
-        _cells(axes, values)
+        _cells(axes, values, most)
         if cell >= NARROWEST:
-            _numbers(axes, values, 10.5 if cell >= 26 else 9)
+            _numbers(axes, values, most, 10.5 if cell >= 26 else 9)
         axes.tick_params(length=0, labelcolor=INK, pad=4)
         axes.xaxis.tick_top()
         axes.set_xticks(range(many) if named else [])
@@ -136,9 +140,9 @@ def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[n
     return picture(key, width, height, draw)
 
 
-def _cells(axes: Axes, values: NDArray[np.float64]) -> None:
+def _cells(axes: Axes, values: NDArray[np.float64], most: float) -> None:
     """Cells by level of trust, each level one shape; a site that said nothing has a line through its row."""
-    levels = _levels(values)
+    levels = _levels(values, most)
     for level in range(LEVELS + 1):
         squares = [_square(x, y) for y, x in np.argwhere(levels == level)]
         if squares:
@@ -148,9 +152,9 @@ def _cells(axes: Axes, values: NDArray[np.float64]) -> None:
         axes.plot([-0.4, len(values) - 0.6], [place, place], color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
 
 
-def _levels(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """From 0 to the largest value; -1 where nothing is known."""
-    return np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) / np.nanmax(values) * LEVELS)).astype(np.int64)
+def _levels(values: NDArray[np.float64], most: float) -> NDArray[np.int64]:
+    """From 0 to the largest value drawn; -1 where nothing is known."""
+    return np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) / most * LEVELS)).astype(np.int64)
 
 
 def _square(x: float, y: float, half: float = 0.47) -> Path:
@@ -158,8 +162,8 @@ def _square(x: float, y: float, half: float = 0.47) -> Path:
                 [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY])  # fmt: skip
 
 
-def _numbers(axes: Axes, values: NDArray[np.float64], size: float) -> None:
-    levels = _levels(values)
+def _numbers(axes: Axes, values: NDArray[np.float64], most: float, size: float) -> None:
+    levels = _levels(values, most)
     for (y, x), value in np.ndenumerate(values):
         if value >= SMALLEST:
             colour = PAPER if levels[y, x] > LEVELS / 2 else INK
@@ -168,7 +172,8 @@ def _numbers(axes: Axes, values: NDArray[np.float64], size: float) -> None:
 
 def _owed(scene: Scene, method: str, graph: nx.DiGraph) -> str:
     shares = in_strength(graph)
-    svg = re.sub(r"<style>.*?</style>", "", contribution_svg(nx.relabel_nodes(graph, scene.names)), flags=re.DOTALL)
+    svg = contribution_svg(nx.relabel_nodes(graph, short_names(graph, SHORT)))
+    svg = re.sub(r"<style>.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<text class="note" x="28".*?</text>', "", svg)
     svg = re.sub(r'viewBox="[^"]*"', WITHOUT_NOTES, svg, count=1).replace(' role="img"', ' aria-hidden="true"')
     svg = re.sub(r' font-family="[^"]*"', "", svg, count=1)
