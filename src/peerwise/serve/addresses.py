@@ -64,7 +64,8 @@ class Address:
     def bound(self) -> socket.socket:
         """A socket that listens: who connects before the service is ready waits, and is not turned away."""
         family, where = self._addresses()[0]
-        found = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends small answers at once on sockets that say they are TCP; others wait 40 ms for an acknowledgement
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind((where, self.port))
