@@ -166,11 +166,16 @@ class Client:
             return await client.request(method, path, **how)
 
 
-def client(desk: Desk | None = None, **settings: Any) -> Client:
-    """Of a service in this process, with the token."""
+def client_of(room: Room, **settings: Any) -> Client:
+    """Of a service over this room in this process, with the token."""
     given = Settings(**{"token": TOKEN, "rate": 100_000, **settings})
-    served = desk or SmallDesk()
-    room = Room(lambda path: served, Path(), 1, given.waiting)
-    room.open()
     app = make_app(room, given, Counts(), Log(given.quiet))
     return Client(app, {"Authorization": f"Bearer {TOKEN}"})
+
+
+def client(desk: Desk | None = None, *, waiting: int = 64, **settings: Any) -> Client:
+    """Of a service with one small desk."""
+    served = desk or SmallDesk()
+    room = Room(lambda path: served, Path(), 1, waiting)
+    room.open()
+    return client_of(room, **settings)
