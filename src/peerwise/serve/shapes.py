@@ -83,6 +83,7 @@ class Neighbour(Shape):
     distance: float | None = None
     weight: float | None = None
     values: dict[str, Any] | None = None
+    case: int | None = Field(default=None, description="Its number among `GET /v1/cases`, where it is one of them.")
 
 
 class Evidence(Shape):
