@@ -64,7 +64,9 @@ function truthOf(truth, answer) {
     el("span", { class: "hint" }, "The method has learned from this case, so this says little about new ones."));
 }
 
-const named = (name, own) => el("span", { class: "named" }, el("span", { class: "clip name" }, name), own ? el("span", { class: "mark" }, "own") : null);
+// A model's name may be broken before its site.
+const named = (name, own) => el("span", { class: "named" },
+  el("span", { class: "clip name" }, name.split(/(?<=@)/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]))), own ? el("span", { class: "mark" }, "own") : null);
 
 function trust({ bundle, told, open }, answer, opened) {
   const evidence = new Map((opened?.evidence ?? []).map((each) => [each.site, each]));

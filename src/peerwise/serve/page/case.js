@@ -61,8 +61,9 @@ export class Case {
 
   empty() {
     const { bundle } = this.service;
-    const pick = bundle.has_cases ? ", or pick a validation case" : "";
-    this.nothing("No case yet", `Give what is known of a case${pick}. The answer is one of ${count(bundle.classes.length, "class", "classes")}: ${shortened(bundle.classes)}.`);
+    const rest = bundle.kind === "table" ? "; the rest may stay empty" : "";
+    const pick = bundle.has_cases ? " Or pick a validation case." : "";
+    this.nothing("No case yet", `Give what is known of a case${rest}.${pick} The answer is one of ${count(bundle.classes.length, "class", "classes")}: ${shortened(bundle.classes)}.`);
   }
 
   nothing(title, text) {

@@ -33,8 +33,8 @@ export const known = (value) => value !== null && value !== undefined;
 
 export function percent(share, digits = 0) {
   if (!known(share)) return "–";
-  if (digits === 0 && share < 1 && share >= 0.995) return "> 99\u00a0%";
-  if (digits === 0 && share > 0 && share < 0.005) return "< 1\u00a0%";
+  if (digits === 0 && share < 1 && share >= 0.995) return ">\u00a099\u00a0%";
+  if (digits === 0 && share > 0 && share < 0.005) return "<\u00a01\u00a0%";
   return `${(100 * share).toFixed(digits)}\u00a0%`;
 }
 

@@ -34,7 +34,7 @@ function summary(bundle, told) {
     ? `On ${count(found.rows, "validation case")}: ${String(found.metric).replaceAll("_", " ")} ${score(found.ours)} with peers, ${score(found.own)} with the own models alone; ${found.verdict} (${found.gained} cases gained, ${found.lost} lost).`
     : "There are no validation figures for this bundle.";
   return el("section", { class: "card" }, el("h2", {}, `Peers of ${told.site}`), el("p", {}, figures),
-    known(told.rows) ? el("p", { class: "hint" }, `Shares below are of the ${count(told.rows, "validation case")} of this site.`) : null);
+    known(told.rows) && told.peers.some(({ contribution }) => known(contribution)) ? el("p", { class: "hint" }, `Shares below are of the ${count(told.rows, "validation case")} of this site.`) : null);
 }
 
 function one(peer, bundle) {
