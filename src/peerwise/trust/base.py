@@ -40,12 +40,13 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Decision:
-    """For each row: trust over the models (rows sum to one), competence where it is estimated, and whether the
-    learner found no model reliable there."""
+    """For each row: trust over the models (rows sum to one), competence where it is estimated, whether the learner
+    found no model reliable there, and the class probabilities (n, classes) where it estimates these by itself."""
 
     trust: NDArray[np.float64]
     competence: NDArray[np.float64] | None
     fallback: NDArray[np.bool_]
+    posterior: NDArray[np.float64] | None = None
 
 
 class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]

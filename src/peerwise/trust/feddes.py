@@ -123,7 +123,8 @@ class FedDES(CompetenceLearner):
     def _decide(self, logits: Array, X: Any) -> Decision:
         posteriors, competence = self._estimates(logits, X)
         says = logits.argmax(axis=2)
-        by_answer = self._shared(np.mean(posteriors, axis=0), competence + TINY, says)
+        posterior = np.mean(posteriors, axis=0)
+        by_answer = self._shared(posterior, competence + TINY, says)
         total = competence.sum(axis=1, keepdims=True)
         by_competence = np.where(total > 0, competence / np.where(total > 0, total, 1.0), by_answer)
         trust = (len(posteriors) * by_answer + by_competence) / (len(posteriors) + 1)
@@ -132,7 +133,7 @@ class FedDES(CompetenceLearner):
             # A class that the site has never seen gets no advantage from being rare.
             trust = trust / np.where(count > 0, count / count.max(), 1.0)[says] ** self.balance
         unreliable = np.asarray((competence <= THRESHOLD).all(axis=1))
-        return Decision(trust / trust.sum(axis=1, keepdims=True), competence, unreliable)
+        return Decision(trust / trust.sum(axis=1, keepdims=True), competence, unreliable, posterior)
 
     def _shared(self, posterior: Floats, weight: Floats, says: Any) -> Floats:
         """Each class's probability, shared among the models that say it in proportion to their weight."""
