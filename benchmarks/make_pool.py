@@ -32,6 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "adult_dirichlet": {"dataset": "adult", "partition": "dirichlet", "sites": 10, "rows": 4000, "assign": "cycle",
                         "partition_settings": {"alpha": 0.5}, "models": ("logistic", "boosting")},
     "covertype": {"dataset": "covertype", "partition": "natural", "rows": 6000, "models": TABLE},
+    "digits": {"dataset": "digits", "partition": "dirichlet", "sites": 10, "partition_settings": {"alpha": 0.5},
+               "models": TABLE},
     "heart": {"dataset": "heart_disease", "partition": "natural", "models": TABLE},
     "office": {"dataset": "office_caltech10", "partition": "natural", "models": ("logistic", "forest")},
     "pacs": {"dataset": "pacs", "partition": "natural", "rows": 4000, "assign": "all", **IMAGE},
