@@ -56,7 +56,7 @@ def _answer(
     answer = int(said.argmax())
     possible = None if sets is None else np.flatnonzero(sets[row]).tolist()
     fallback = served.fallback is not None and bool(served.fallback[row])
-    why = _why(about, possible, answer, fallback, level)
+    why = _why(about, possible, fallback, level)
     return {
         "row": row + 1,
         "answer": about.classes[answer],
@@ -70,10 +70,12 @@ def _answer(
     }
 
 
-def _why(about: About, possible: list[int] | None, answer: int, fallback: bool, level: float) -> str:
+def _why(about: About, possible: list[int] | None, fallback: bool, level: float) -> str:
     """Why nobody should rely on an answer; empty where nothing speaks against it."""
+    from peerwise.trust.prediction_sets import least_rows  # late: its room is heavy, and the desks bring it anyway
+
     share, rows = f"{100 * level:g} %", about.calibration_rows
-    needed = math.ceil(level / (1 - level) - 1e-9)
+    needed = least_rows(level)
     if fallback:
         return "no model is reliable here"
     if possible is None:
@@ -81,14 +83,12 @@ def _why(about: About, possible: list[int] | None, answer: int, fallback: bool, 
     if rows < needed:
         return f"{rows} calibration cases are too few for {share}: at least {needed} are needed"
     names = [about.classes[place] for place in possible]
-    if not names:
-        return f"unlike the cases known here: no answer is ruled in at {share}"
     if len(names) > MANY:
         return f"{len(names)} of {len(about.classes)} answers are possible at {share}"
     if len(names) > 1:
         both = "both " if len(names) == 2 else ""
         return f"{both}{', '.join(names[:-1])} and {names[-1]} are possible at {share}"
-    return "" if possible == [answer] else f"at {share} only {names[0]} is possible, which is not the likeliest answer"
+    return ""
 
 
 def _by_class(about: About, said: Floats) -> dict[str, float]:

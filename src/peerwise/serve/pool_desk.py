@@ -108,14 +108,12 @@ class PoolDesk(Desk):
 
         with one_thread():
             found = cascade.answer(ask, count_rows(X), X)
-        own = self._own(np.nan_to_num(kept))
-        wanting = np.asarray((found.consulted & np.isnan(kept).any(axis=2)).any(axis=1))
         return Served(
-            probabilities=np.where(wanting[:, None], found.probabilities if own is None else own, found.probabilities),
-            own=own,
-            trust=np.where(wanting[:, None], self._home(), found.trust),
+            probabilities=found.probabilities,
+            own=self._own(np.nan_to_num(kept)),
+            trust=found.trust,
             consulted=found.consulted,
-            fallback=found.fallback | wanting,
+            fallback=found.fallback,
             failed=failed,
         )
 

@@ -22,8 +22,8 @@ class PredictionSets:
 
     The truth is in C(x) for at least a share ``level`` of new rows, whatever the models are worth, as long as new rows
     come as the calibration rows did, and these were used for nothing else. That is a promise over all rows together:
-    not for each class, nor for each kind of patient. Too few rows for a level rule nothing out. Without the likeliest class
-    sets would be empty where models are right more often than the level asks, and a lower level would be less sure.
+    not for each class, nor for each kind of patient. Too few rows for a level rule nothing out. Without the likeliest
+    class sets would be empty where models are right more often than the level asks, and a lower level be less sure.
     ``scores``: s(x_i, y_i), sorted.
     """
 

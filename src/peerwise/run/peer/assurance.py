@@ -14,7 +14,7 @@ from peerwise.methods import Method, OneShot
 from peerwise.methods.one_shot import labelled_logits, pool_logits_of, pool_names
 from peerwise.methods.stacking_rows import train_and_val
 from peerwise.run.rounds import answer
-from peerwise.trust import FedDES, TrustLearner
+from peerwise.trust import FedDES, TrustLearner, learner_from_tree
 from peerwise.trust.frugal import Cascade
 from peerwise.trust.prediction_sets import PredictionSets
 
@@ -75,6 +75,7 @@ def _cascade(method: OneShot, site: Site) -> Cascade | None:
         own=own,
         group=rows.group,
         seed=site.seed_for("cascade"),
+        full=learner_from_tree(type(method.learner), site.state["learner"]),
     )
 
 
