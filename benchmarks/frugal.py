@@ -30,8 +30,9 @@ from peerwise.trust.frugal import Cascade, Frugal
 SHARE, POINTS = 40.0, 0.5  # the target: at most this share of the model evaluations, for at most so many points
 ONE_BY_ONE = 20  # rows of each site that are timed
 HEADER = (
-    f"{'setting':<24}{'seeds':>6}{'sites':>6}{'models':>7}  {'asked %':>12}  {'peers asked %':>13}  {'own':>6}  {'all':>6}"
-    f"  {'frugal':>6}  {'frugal - all':>13}  {'other answers %':>15}  {'ms all':>6}  {'ms frugal':>9}  target"
+    f"{'setting':<24}{'seeds':>6}{'sites':>6}{'models':>7}  {'asked %':>12}  {'peers asked %':>13}  {'own':>6}"
+    f"  {'all':>6}  {'frugal':>6}  {'frugal - all':>13}  {'other answers %':>15}"
+    f"  {'ms all':>6}  {'ms frugal':>9}  target"
 )
 
 
