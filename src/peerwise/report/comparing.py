@@ -15,6 +15,7 @@ from peerwise.evaluate import summarise
 from peerwise.evaluate.versus import Versus, versus
 from peerwise.methods.registry import base_name
 from peerwise.report.cells import empty, ends, figure, gains, interval, points, shares, whole, words
+from peerwise.report.more_tables import flat
 from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.tables import METHOD
 from peerwise.run import Run
@@ -53,9 +54,7 @@ def compared(a: Run, b: Run, names: tuple[str, str] = ("A", "B")) -> Compared:
     found = {pair: _versus(a, b, pair, same) for pair in labels}
     rows = sum(len(next(t["y"] for (s, _, n), t in a.predictions.items() if (s, n) == place)) for place in same)
     on = f"on the same {rows} test rows of {len(same)} of {total} sites x seeds"
-    said = [f"{_named(pair)} {_told(each)}" for pair, each in list(found.items())[:TOLD]]
-    more = [f"and {len(found) - TOLD} more methods"] if len(found) > TOLD else []
-    headline = f"B against A, {on}: {'; '.join([*said, *more])}."
+    headline = f"B against A, {on}: {'; '.join(_findings(found))}."
     sheets = [_methods(a, b, found), _places(found), _differences(a, b, names)]
     return Compared(f"A: {names[0]}, B: {names[1]}", headline, sheets)
 
@@ -111,11 +110,16 @@ def _named(pair: tuple[str, str]) -> str:
     return pair[0] if pair[0] == pair[1] else f"{pair[1]} (A: {pair[0]})"
 
 
-def _told(found: Versus) -> str:
-    if not (found.better or found.worse):
-        return "is as good at every site"
-    chance = ", may be chance" if found.may_be_chance else ""
-    return f"{points(found.gain)} points ({interval(found.low, found.high)}{chance})"
+def _findings(found: Mapping[tuple[str, str], Versus]) -> Iterator[str]:
+    """The methods that differ, then those that do not."""
+    differ = {pair: each for pair, each in found.items() if each.better or each.worse}
+    for pair, each in list(differ.items())[:TOLD]:
+        chance = ", may be chance" if each.may_be_chance else ""
+        yield f"{_named(pair)} {points(each.gain)} points ({interval(each.low, each.high)}{chance})"
+    if len(differ) > TOLD:
+        yield f"and {len(differ) - TOLD} more methods"
+    if equal := [_named(pair) for pair in found if pair not in differ]:
+        yield f"as good at every site: {', '.join(equal)}"
 
 
 def _methods(a: Run, b: Run, found: Mapping[tuple[str, str], Versus]) -> Sheet:
@@ -174,8 +178,4 @@ def _differences(a: Run, b: Run, names: tuple[str, str]) -> Sheet:
 def _settled(run: Run) -> Iterator[tuple[str, str]]:
     """What was chosen, and what it ran with, by dotted name."""
     parts = {key: run.provenance.get(key) for key in ("packages", "python", "platform", "processor", "cores")}
-    for name, value in {**configuration(run.experiment), **parts}.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{name}.{key}", str(inner)) for key, inner in value.items())
-        elif value is not None:
-            yield name, str(value)
+    yield from flat({**configuration(run.experiment), **parts})

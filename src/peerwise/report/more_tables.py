@@ -140,17 +140,22 @@ def settings_table(run: Run) -> Sheet | None:
 def provenance_table(provenance: Mapping[str, Any]) -> Sheet:
     """Names and values, one under the other."""
     ordered = {key: provenance[key] for key in (*ORDER, *provenance) if key in provenance}
-    rows = tuple((words(name), words(value)) for name, value in _flat(ordered))
+    rows = tuple((words(name), words(value)) for name, value in flat(ordered))
     return Sheet("provenance", "Where it comes from", ORIGIN, (Column("what", "what"), Column("", "value")), rows)
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Nested values by dotted name, as text; what is empty or not known has none.
+
+    >>> list(flat({"method": {"feddes": {"k": 9}}, "seeds": [0, 1], "options": {}, "rows": None}))
+    [('method.feddes.k', '9'), ('seeds', '0, 1')]
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+            yield from flat(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list | tuple) and any(isinstance(inner, Mapping) for inner in value):
         for place, inner in enumerate(value):
-            yield from _flat(inner, f"{name}.{place + 1}")
+            yield from flat(inner, f"{name}.{place + 1}")
     elif isinstance(value, list | tuple):
         yield name, ", ".join(map(str, value))
     elif value not in (None, "") and value is not pd.NA:
