@@ -35,13 +35,15 @@ def made_story(
     subgroups: Sequence[str] = (),
     is_site: bool = False,
     skewed: bool = False,
+    peers: Sequence[str] = (),
 ) -> Story:
     """All methods but the first have a pool where their place is odd, and rounds where it is even. ``skewed``: the test
-    rows of a site are of one class, which also makes it quick to score them."""
+    rows of a site are of one class, which also makes it quick to score them. ``peers``: sites whose models
+    are in the pool, but of which there are no rows."""
     names = [f"site-{place:02}" for place in range(sites)] if isinstance(sites, int) else list(sites)
     rng = np.random.default_rng(0)
     predictions = {
-        (seed, method, site): _tree(rng, names, site, place, len(classes), rounds, rows, subgroups, skewed)
+        (seed, method, site): _tree(rng, names, site, place, len(classes), rounds, rows, subgroups, skewed, peers)
         for seed in range(seeds)
         for place, method in enumerate(methods)
         for site in names
@@ -54,21 +56,21 @@ def made_story(
 
 def _tree(
     rng: np.random.Generator, names: list[str], site: str, place: int, classes: int, rounds: int, rows: int,
-    subgroups: Sequence[str], skewed: bool,
+    subgroups: Sequence[str], skewed: bool, peers: Sequence[str],
 ) -> dict[str, Any]:  # fmt: skip
     y = np.full(rows, names.index(site) % classes) if skewed else rng.integers(classes, size=rows)
     said = rng.dirichlet(np.ones(classes), size=rows)
     said[np.arange(rows), y] += 0.3 + 0.1 * place
     details: dict[str, Any] = {}
     if place % 2:
-        trust = rng.dirichlet(np.full(len(names), 0.3), size=rows)
-        says = np.where(
-            rng.random((rows, len(names))) < 0.6, y[:, None], rng.integers(classes, size=(rows, len(names)))
-        )
+        pool = [*names, *peers]
+        trust = rng.dirichlet(np.full(len(pool), 0.3), size=rows)
+        drawn = rng.integers(classes, size=(rows, len(pool)))
+        says = np.where(rng.random((rows, len(pool))) < 0.6, y[:, None], drawn)
         own = rng.dirichlet(np.ones(classes), size=rows)
         own[np.arange(rows), y] += 0.3
         details = {"trust": trust, "says": says, "own": own, "fallback": np.zeros(rows, dtype=bool),
-                   "models": [f"net@{name}" for name in names]}  # fmt: skip
+                   "models": [f"net@{name}" for name in pool]}  # fmt: skip
     curve = [(round, float(value)) for round, value in enumerate(np.sort(rng.random(rounds)))]
     noted = {"validation accuracy": curve, "lambda": curve} if rounds and place and place % 2 == 0 else {}
     return {

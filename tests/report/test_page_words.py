@@ -130,7 +130,7 @@ def test_rounds_have_learning_curves_and_lambda_a_chart_of_its_own() -> None:
         made_story(methods=["local"]),
         made_story(methods=["a", "feddes"], sites=2),
         made_story(sites=3, seeds=2, subgroups=["f", "m"]),
-        made_story(is_site=True),
+        made_story(sites=1, is_site=True, peers=["north", "south"]),
         made_story(sites=9, classes=[f"class {place}" for place in range(30)]),
     ],
     ids=["one site", "own models only", "no own method", "two seeds", "a real site", "many classes"],

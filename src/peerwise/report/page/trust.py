@@ -7,6 +7,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from peerwise.errors import DataError
 from peerwise.evaluate.contribution import contribution_graph, in_strength
 from peerwise.report.contribution_drawing import contribution_svg
-from peerwise.report.page.canvas import HEAT, INK, MUTED, NARROW, PAPER, SMALL, WIDE, Canvas, picture, text_width
+from peerwise.report.page.canvas import HEAT, INK, NARROW, PAPER, SMALL, WIDE, Canvas, picture, text_width
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out, short_names
 
@@ -36,7 +37,7 @@ def trust(scene: Scene) -> str:
     sites = list(next(iter(graphs.values())))
     if len(sites) == 1:
         return paragraph("There is one site only, which trusts its own models.", "none")
-    telling = [method for method, graph in graphs.items() if np.nanstd(matrix(graph)) > ALIKE] or list(graphs)
+    telling = [method for method, graph in graphs.items() if matrix(graph).to_numpy().std() > ALIKE] or list(graphs)
     shown = telling[: 3 if len(sites) <= FEW_SITES else 2]
     drawn = {method: graphs[method] for method in shown}
     return _matrices(scene, drawn, list(graphs), telling) + _owed(scene, shown[0], graphs[shown[0]])
@@ -49,55 +50,52 @@ def _graph(scene: Scene, method: str) -> nx.DiGraph | None:
         return None
 
 
-def matrix(graph: nx.DiGraph) -> NDArray[np.float64]:
-    """Rows: the asking site; columns: whose models it trusts. NaN for a site that said nothing."""
-    sites = list(graph)
-    found = np.full((len(sites), len(sites)), np.nan)
-    for place, site in enumerate(sites):
-        if "self_weight" in graph.nodes[site]:
-            found[place] = [graph.get_edge_data(site, peer, {"weight": 0.0})["weight"] for peer in sites]
-            found[place, place] = graph.nodes[site]["self_weight"]
-    return found
+def matrix(graph: nx.DiGraph) -> pd.DataFrame:
+    """Rows: the asking site, where it said anything; columns: whose models it trusts."""
+    rows = {
+        site: {peer: graph.get_edge_data(site, peer, {"weight": 0.0})["weight"] for peer in graph}
+        | {site: about["self_weight"]}
+        for site, about in graph.nodes.items()
+        if "self_weight" in about
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def _matrices(scene: Scene, graphs: dict[str, nx.DiGraph], known: list[str], telling: list[str]) -> str:
     tables = {method: matrix(graph) for method, graph in graphs.items()}
-    sites = {method: list(graph) for method, graph in graphs.items()}
-    names = {method: [scene.names[site] for site in graph] for method, graph in graphs.items()}
-    best = next(iter(graphs))
-    most = max(float(np.nanmax(values)) for values in tables.values())
+    peers = list(dict.fromkeys(peer for table in tables.values() for peer in table.columns))
+    tables = {method: table.reindex(columns=peers, fill_value=0.0) for method, table in tables.items()}
+    most = max(float(table.to_numpy().max()) for table in tables.values())
     small, large = (
-        [
-            _drawn(f"trust{place}{width}", width, scene.names[method], names[method], values, most)
-            for place, (method, values) in enumerate(tables.items())
-        ]
+        [_drawn(scene, f"trust{n}{width}", width, method, tables[method], most) for n, method in enumerate(tables)]
         for width in (NARROW, WIDE)
     )
-    rows = [[method, site, *(_percent(value) for value in row)] for method, values in tables.items()
-            for site, row in zip(sites[method], values, strict=True)]  # fmt: skip
+    rows = [[method, site, *(_percent(value) for value in row)] for method, table in tables.items()
+            for site, *row in table.itertuples()]  # fmt: skip
     caption = (
         "Rows: the asking site. Columns: the site whose models it trusts. Share of trust over the "
-        f"{scene.rows} in percent; each row sums to 100, the diagonal is trust in the own models. {scene.of_the_seeds} "
+        f"{scene.rows} in percent; each row sums to 100. {scene.of_the_seeds} "
         f"{_alike([method for method in known if method not in telling])} {left_out(list(graphs), telling)}"
     )
-    table = numbers("Trust in percent", ["method", "asking site", *sites[best]], rows)
-    finding = _finding(best, sites[best], tables[best])
-    if len(sites[best]) <= FEW_SITES:
-        return figure(Chart(finding, caption, table, pictures=small))
-    return figure(Chart(finding, caption, table, narrow=small, wide=large))
+    behind = numbers("Trust in percent", ["method", "asking site", *peers], rows)
+    finding = _finding(*next(iter(tables.items())))
+    if len(peers) <= FEW_SITES:
+        return figure(Chart(finding, caption, behind, pictures=small))
+    return figure(Chart(finding, caption, behind, narrow=small, wide=large))
 
 
-def _finding(method: str, sites: list[str], values: NDArray[np.float64]) -> str:
-    own = float(np.nanmean(np.diag(values)))
-    others = np.where(np.eye(len(sites), dtype=bool), np.nan, values)
-    given = np.nansum(others, axis=0)
-    most = int(given.argmax())
-    if not given[most]:
+def _finding(method: str, table: pd.DataFrame) -> str:
+    own = pd.Series({site: table.loc[site, site] for site in table.index}, dtype=float)
+    given = table.sum() - own.reindex(table.columns, fill_value=0.0)
+    most = str(given.idxmax())
+    one = len(table) == 1
+    if given[most] <= 0:
         return f"With {plain(method)} every site trusts its own models alone."
-    share = given[most] / given.sum()
+    share = 100 * given[most] / given.sum()
     return (
-        f"With {plain(method)} sites put {100 * own:.0f} % of their trust in their own models; "
-        f"{plain(sites[most])} has the most trust of others ({100 * share:.0f} % of all that is given away)."
+        f"With {plain(method)} {plain(table.index[0]) if one else 'sites'} {'puts' if one else 'put'} "
+        f"{100 * own.mean():.0f} % of {'its' if one else 'their'} trust in {'its' if one else 'their'} own models; "
+        f"{plain(most)} has the most trust of others ({share:.0f} % of all that is given away)."
     )
 
 
@@ -109,20 +107,21 @@ def _percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.1f}"
 
 
-def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[np.float64], most: float) -> str:
-    many = len(names)
-    left = min(max(text_width(name, SMALL) for name in names) + 10, 0.34 * width)
+def _drawn(scene: Scene, key: str, width: int, method: str, table: pd.DataFrame, most: float) -> str:
+    names, asking = ([scene.names[str(site)] for site in each] for each in (table.columns, table.index))
+    values, many = table.to_numpy(), len(names)
+    left = min(max(text_width(name, SMALL) for name in asking) + 10, 0.34 * width)
     beyond = max(8.0, 0.7 * text_width(names[-1], SMALL) - 12)  # where the last column's name ends
     cell = min((width - left - beyond) / many, 46.0)
     named = cell >= 9
     top = 30 + (min(max(text_width(name, SMALL) for name in names) * 0.75 + 12, 100) if named else 16)
-    height = int(top + cell * many + 8)
+    height = int(top + cell * len(asking) + 8)
 
     def draw(canvas: Canvas) -> None:
-        canvas.title(title)
+        canvas.title(scene.names[method])
         axes = canvas.axes(left, width - left - cell * many, top, 8)
         axes.set_xlim(-0.5, many - 0.5)
-        axes.set_ylim(many - 0.5, -0.5)
+        axes.set_ylim(len(asking) - 0.5, -0.5)
         for side in axes.spines.values():
             side.set_visible(False)
         _cells(axes, values, most)
@@ -131,30 +130,28 @@ def _drawn(key: str, width: int, title: str, names: list[str], values: NDArray[n
         axes.tick_params(length=0, labelcolor=INK, pad=4)
         axes.xaxis.tick_top()
         axes.set_xticks(range(many) if named else [])
-        axes.set_yticks(range(many) if named else [])
+        axes.set_yticks(range(len(asking)) if named else [])
         if named:
             turned: dict[str, Any] = {"rotation": 90} if cell < UPRIGHT else {"rotation": 45, "ha": "left"}
             axes.set_xticklabels(names, rotation_mode="anchor", fontsize=min(SMALL, cell - 1), **turned)
-            axes.set_yticklabels(names, fontsize=min(SMALL, cell))
+            axes.set_yticklabels(asking, fontsize=min(SMALL, cell))
 
     return picture(key, width, height, draw)
 
 
 def _cells(axes: Axes, values: NDArray[np.float64], most: float) -> None:
-    """Cells by level of trust, each level one shape; a site that said nothing has a line through its row."""
+    """Cells by level of trust, each level one shape."""
     levels = _levels(values, most)
     for level in range(LEVELS + 1):
         squares = [_square(x, y) for y, x in np.argwhere(levels == level)]
         if squares:
             path = Path.make_compound_path(*squares)
             axes.add_patch(PathPatch(path, facecolor=HEAT, alpha=max(level / LEVELS, 0.04), linewidth=0))
-    for place in np.flatnonzero(np.isnan(values).all(axis=1)):
-        axes.plot([-0.4, len(values) - 0.6], [place, place], color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
 
 
 def _levels(values: NDArray[np.float64], most: float) -> NDArray[np.int64]:
-    """From 0 to the largest value drawn; -1 where nothing is known."""
-    return np.where(np.isnan(values), -1, np.ceil(np.nan_to_num(values) / most * LEVELS)).astype(np.int64)
+    """From 0 to the largest value drawn."""
+    return np.ceil(values / most * LEVELS).astype(np.int64)
 
 
 def _square(x: float, y: float, half: float = 0.47) -> Path:
