@@ -22,7 +22,7 @@ def test_latency_load_and_restart_are_printed() -> None:
         timeout=300,
     )
     assert found.returncode == 0, found.stderr
-    assert len(re.findall(r"overhead +-?[\d.]+   ratio [\d.]+", found.stdout)) == 2
+    assert len(re.findall(r"overhead( +-?[\d.]+){3}\n +ratio( +[\d.]+){3}\n", found.stdout)) == 2
     assert re.search(r"5 clients for 1 s: 0 errors in \d+ requests, \d+ a second", found.stdout)
     assert len(re.findall(r"memory (start|warm|middle|end) +service \d+ MB, workers \d+ MB", found.stdout)) == 4
     assert re.search(r"restart to first answer: [\d.]+ s", found.stdout)
