@@ -269,9 +269,9 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 
 def _memory(process: psutil.Process) -> tuple[float, float]:
-    """Of the service, and of all processes below it; pages that processes share count once."""
-    own = process.memory_full_info().pss / measure.MEGABYTE
-    below = [child.memory_full_info().pss for child in process.children(recursive=True)]
+    """Of the service, and of all processes below it; their own pages, as shared ones depend on who else runs."""
+    own = process.memory_full_info().uss / measure.MEGABYTE
+    below = [child.memory_full_info().uss for child in process.children(recursive=True)]
     return own, sum(below) / measure.MEGABYTE
 
 
