@@ -1,4 +1,4 @@
-"""What frugal answers save and what they cost, on pool files (see make_pool.py): a cascade of FedDES beside all.
+"""What frugal answers save and cost, on pool files (see make_pool.py): a cascade of FedDES against all models.
 
 python benchmarks/frugal.py POOL.npz [POOL.npz ...] [--splits FOLDER] [--part test|val] [--tolerance 0.005]
 
@@ -30,8 +30,8 @@ from peerwise.trust.frugal import Cascade, Frugal
 SHARE, POINTS = 40.0, 0.5  # the target: at most this share of the model evaluations, for at most so many points
 ONE_BY_ONE = 20  # rows of each site that are timed
 HEADER = (
-    f"{'setting':<24}{'seeds':>6}{'sites':>6}{'models':>7}  {'asked %':>12}  {'peers asked %':>13}  {'own':>6}"
-    f"  {'all':>6}  {'frugal':>6}  {'frugal - all':>13}  {'other answers %':>15}"
+    f"{'setting':<24}{'seeds':>6}{'sites':>6}{'models':>7}  {'asked %':>12}  {'peers asked %':>13}"
+    f"  {'own':>6}  {'all':>6}  {'frugal':>6}  {'frugal - all':>13}  {'other answers %':>15}"
     f"  {'ms all':>6}  {'ms frugal':>9}  target"
 )
 

@@ -174,8 +174,9 @@ class Cascade:
     def _leave_to_own(self, found: Frugal, logits: Array, failed: NDArray[np.int64]) -> None:
         """The mean of the own models that have an answer; without any, all classes alike."""
         own = np.array(self.own, dtype=np.int64)
-        said = softmax(logits[np.ix_(failed, own)]).astype(np.float64)
-        good = np.asarray(np.isfinite(said).all(axis=2))
+        given = logits[np.ix_(failed, own)]
+        good = np.asarray(np.isfinite(given).all(axis=2))
+        said = softmax(np.where(good[:, :, None], given, 0.0)).astype(np.float64)
         count = good.sum(axis=1, keepdims=True)
         mean = np.where(good[:, :, None], said, 0.0).sum(axis=1) / np.maximum(count, 1)
         found.probabilities[failed] = np.where(count > 0, mean, 1 / said.shape[2])
