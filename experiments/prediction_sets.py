@@ -4,7 +4,7 @@ A simulated site's test rows are used for nothing else. Half of them calibrate t
 `peerwise fit`; the other half says how often the truth is inside, how often an answer is sure (one class), and how
 often a sure answer is right. Each site's rows are halved anew several times.
 
-python experiments/coverage.py --out runs/coverage
+python experiments/prediction_sets.py --out runs/coverage
 """
 
 from __future__ import annotations

@@ -1,0 +1,34 @@
+"""The study of prediction sets, in small: on real data they hold the truth as often as they promise, and say how much
+that costs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from peerwise import simulate
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.fixture
+def study(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    monkeypatch.delitem(sys.modules, "prediction_sets", raising=False)
+    import prediction_sets
+
+    return prediction_sets
+
+
+def test_hospitals_are_promised_no_more_than_they_get(study: Any) -> None:
+    run = simulate("heart_disease", models=["logistic"], methods=["feddes"], seeds=3)
+    found = study.table(pd.DataFrame(study.halved(run)).assign(dataset="heart_disease")).loc["heart_disease"]
+    assert list(found.index) == list(study.LEVELS)
+    for level, line in found.iterrows():
+        assert line["covered"] >= level - 0.02  # three seeds of four hospitals: chance is within a point
+    assert found["sure"].is_monotonic_decreasing
+    assert (found["right_if_sure"] >= found["right"] - 0.01).all()
