@@ -69,9 +69,8 @@ def test_easy_rows_ask_the_own_model_alone_and_hard_ones_those_that_know(cascade
     found = cascade.answer(asked, len(NEW), NEW_X)
     assert found.consulted[:, 2].all()
     alone = found.consulted.sum(axis=1) == 1
-    assert alone[~HARD].mean() > 0.4
-    assert alone[HARD].mean() < 0.05
-    assert found.consulted[HARD, 5].mean() > 0.95
+    assert alone[~HARD].mean() > 0.9
+    assert found.consulted[HARD, 5].mean() > 0.9
     assert found.consulted.mean() < 0.4
     answers = found.probabilities.argmax(axis=1)
     assert (answers == NEW_Y).mean() > 0.95
@@ -285,18 +284,16 @@ def test_a_tolerance_that_is_no_share_is_refused(tolerance):
         Cascade.fit(FedDES(), LOGITS, Y, X, own=[2], tolerance=tolerance)
 
 
-def test_limits_lose_no_more_than_is_tolerated_and_never_stop_what_nobody_is_sure_of():
+def test_limits_lose_no_more_than_is_tolerated_and_more_tolerance_saves_more():
     rng = np.random.default_rng(0)
     sureness = rng.random((2, 500))
     lost = rng.random((2, 500)) > sureness**0.1
-    sureness[:, :20] = 0.0
     for tolerance in (0.0, 0.01, 0.05, 0.2):
         found = limits(sureness, lost, [0.2, 0.5], tolerance)
         if found is None:
             assert tolerance < 0.01
             continue
         assert found.lost <= 2 * tolerance
-        assert all(enough is None or enough > 0 for enough in found.enough)
     shares = [limits(sureness, lost, [0.2, 0.5], tolerance).share for tolerance in (0.05, 0.2)]
     assert shares[1] < shares[0]
 

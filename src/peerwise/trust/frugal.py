@@ -30,7 +30,8 @@ FAILED = -1  # the stage of a row that some model had no answer to
 @dataclass(frozen=True, eq=False)
 class Frugal:
     """Answers to n rows: ``probabilities`` (n, classes); ``trust`` and ``consulted`` (n, models); ``fallback`` (n,): no
-    model seemed reliable; ``stage`` (n,) at which each row stopped, -1 where a model that was asked had no answer."""
+    model that was asked seemed reliable; ``stage`` (n,) at which each row stopped, -1 where one of these had no answer.
+    """
 
     probabilities: Floats
     trust: Floats
@@ -59,10 +60,10 @@ class Cascade:
         sureness = p(c) * q(c) * sum over models of trust * probability of c
 
     with p the learner's answer and q its own estimate of the class (1 where it has none). A row stops at the first
-    stage that is sure enough: so sure that of the held-out rows at most the share ``tolerance`` would be answered
-    rightly by all models and wrongly here (`limits`), which bounds what is lost in accuracy on such rows. Rows on which
-    no asked model seems reliable go on. The next model in the order is always the one that brings the trust-weighted
-    vote of those chosen nearest to the full answer. The last stage is the learner of all models itself.
+    stage that is sure enough: so sure that of the held-out rows no more than an estimated share ``tolerance`` is
+    answered rightly by all models and wrongly here (`limits`). That is no promise: few rows can show little. The next
+    model in the order is always the one that brings the trust-weighted vote of those chosen nearest to the full answer.
+    The last stage is the learner of all models itself.
 
     ``lost`` and ``share``: the part of the held-out ``rows`` that loses a right answer, and of the model evaluations
     that is left. docs/frugal.md has what was tried and measured.

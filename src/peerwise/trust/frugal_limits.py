@@ -31,14 +31,13 @@ def limits(sureness: Floats, lost: NDArray[np.bool_], shares: Sequence[float], t
     One risk for all stages: a row stops at the first at which a right answer is lost with at most this probability, by
     a logistic regression over the log-odds of the sureness and the logarithm of the share. The risk is that with which
     the fewest models are asked, of those that lose no more than is tolerated, by the mean of what is counted and what
-    the regression expects: of few rows none may be lost by luck. Answers without any sureness never stop a row. None
-    where no row would stop.
+    the regression expects: of few rows none may be lost by luck. None where no row would stop.
     """
-    risk = np.where(sureness > 0, _risks(sureness, lost, shares), np.inf)
+    risk = _risks(sureness, lost, shares)
     cost, rows = np.array([*shares, 1.0]), np.arange(sureness.shape[1])
     counted, expected = (np.concatenate([each, np.zeros((1, len(rows)))]) for each in (lost, risk))
     best: Limits | None = None
-    for level in _levels(risk):
+    for level in np.unique(np.quantile(risk, np.linspace(0, 1, TRIED))):
         # The least sureness seen of those that may stop: a row unlike all of these goes on.
         least = np.where(risk <= level, sureness, np.inf).min(axis=1)
         stops = _first(sureness >= least[:, None])
@@ -47,11 +46,6 @@ def limits(sureness: Floats, lost: NDArray[np.bool_], shares: Sequence[float], t
             used = [bool((stops == stage).any()) for stage in range(len(least))]
             best = Limits(tuple(float(x) if u else None for x, u in zip(least, used, strict=True)), gone, share)
     return best
-
-
-def _levels(risk: Floats) -> Floats:
-    known = risk[np.isfinite(risk)]
-    return np.unique(np.quantile(known, np.linspace(0, 1, TRIED))) if len(known) else known
 
 
 def _risks(sureness: Floats, lost: NDArray[np.bool_], shares: Sequence[float]) -> Floats:

@@ -20,7 +20,7 @@ MOST_ROWS = 2000  # drawn from a larger site to learn where to stop
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """Of some rows, by one learner. A row that no model seems reliable on has no sureness."""
+    """Of some rows, by one learner."""
 
     probabilities: Floats
     trust: Floats
@@ -42,7 +42,7 @@ def _sureness(decision: Decision, probabilities: Floats, logits: Array) -> Float
     answers, each = probabilities.argmax(axis=1), np.arange(len(probabilities))
     support = (decision.trust * softmax(logits)[each, :, answers]).sum(axis=1)
     believed = decision.posterior[each, answers] if decision.posterior is not None else 1.0
-    return np.asarray(np.where(decision.fallback, 0.0, probabilities[each, answers] * believed * support))
+    return np.asarray(probabilities[each, answers] * believed * support)
 
 
 def held_out_by(
