@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 Labels = NDArray[np.int64]
 Probabilities = NDArray[np.floating]
@@ -62,7 +61,7 @@ def auroc(y: Labels, probabilities: Probabilities) -> float:
     if len(present) < 2:
         return float("nan")
     judged = present if probabilities.shape[1] > 2 else present[1:]
-    return float(np.mean([roc_auc_score(y == label, probabilities[:, label]) for label in judged]))
+    return float(np.mean([_area(y == label, probabilities[:, label]) for label in judged]))
 
 
 def auprc(y: Labels, probabilities: Probabilities, *, positive: int | None = None) -> float:
@@ -72,7 +71,22 @@ def auprc(y: Labels, probabilities: Probabilities, *, positive: int | None = Non
     if len(present) < 2:
         return float("nan")
     judged = present if probabilities.shape[1] > 2 else [positive_class(probabilities, positive)]
-    return float(np.mean([average_precision_score(y == label, probabilities[:, label]) for label in judged]))
+    return float(np.mean([_average_precision(y == label, probabilities[:, label]) for label in judged]))
+
+
+# scikit-learn has both, and takes milliseconds to check what it is given: minutes over all answers of a long run.
+def _area(found: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
+    """The share of pairs, of a row to be found and another, in which the first has the higher score; ties are half."""
+    others, ours = np.sort(score[~found]), score[found]
+    below = np.searchsorted(others, ours, "left") + np.searchsorted(others, ours, "right")
+    return float(below.mean() / (2 * len(others)))
+
+
+def _average_precision(found: NDArray[np.bool_], score: NDArray[np.floating]) -> float:
+    """The mean, over rows to be found, of the share of these among all rows that score as high as it or higher."""
+    ours, all_rows = np.sort(score[found]), np.sort(score)
+    hits = len(ours) - np.searchsorted(ours, ours, "left")
+    return float(np.mean(hits / (len(all_rows) - np.searchsorted(all_rows, ours, "left"))))
 
 
 def sensitivity_specificity(

@@ -58,6 +58,16 @@ def test_more_classes_are_each_against_the_rest(seed: int, rows: int) -> None:
     assert found == pytest.approx((np.mean(p[y == 2, 2] >= 0.4), np.mean(p[y != 2, 2] < 0.4)))
 
 
+@given(st.integers(0, 200), st.integers(1, 50), st.sampled_from([np.float32, np.float64]))
+def test_rows_that_score_alike_count_as_scikit_learn_counts_them(seed: int, rows: int, kind: type) -> None:
+    y, p = drawn(seed, rows, 3)
+    tied = p.round(1).astype(kind)
+    areas = [roc_auc_score(y == code, tied[:, code]) for code in range(3)]
+    precisions = [average_precision_score(y == code, tied[:, code]) for code in range(3)]
+    assert auroc(y, tied) == pytest.approx(np.mean(areas))
+    assert auprc(y, tied) == pytest.approx(np.mean(precisions))
+
+
 def test_a_class_that_is_not_in_the_test_rows_does_not_spoil_the_area() -> None:
     y, p = drawn(0, 30, 3)
     y, p = y[y < 2], p[y < 2]
