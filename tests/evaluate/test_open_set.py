@@ -182,7 +182,7 @@ def test_a_user_is_told_apart_which_classes_a_method_never_answers():
     (line,) = collapsed(run, ["zero", "one", "two"])  # both sites were trained on zero and one
     assert (line["what"], line["sites"], line["of"], line["site"]) == ("never answers a class", 1, 2, "a")
     shown = printed(run)
-    assert "never answers a class: some at 1 of 2 sites x seeds, such as a (seed 0): 'one': 1 of 2 classes" in shown
+    assert "Never answers a class: some at 1 of 2 sites x seeds, such as a (seed 0): 'one': 1 of 2 classes" in shown
     assert "collapsed" not in shown
 
 
@@ -207,8 +207,8 @@ def test_a_user_is_warned_of_a_collapse_once_a_method():
     (line,) = collapsed(run, ["zero", "one", "two"])
     assert (line["method"], line["sites"], line["of"], line["seed"], line["site"]) == ("lost", 2, 3, 0, "b")
     shown = printed(run)
-    assert "collapsed: lost at 2 of 3 sites x seeds, such as b (seed 0): 'zero' answers 100% of 60 rows" in shown
-    assert "collapsed: fine" not in shown
+    assert "Collapsed: lost at 2 of 3 sites x seeds, such as b (seed 0): 'zero' answers 100% of 60 rows" in shown
+    assert "Collapsed: fine" not in shown
 
 
 def test_a_script_gets_the_confusions_and_the_curve_as_json():

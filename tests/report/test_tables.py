@@ -134,8 +134,8 @@ def test_subgroups_sites_that_fell_back_and_models_left_out_follow_the_tables() 
     assert "Subgroup [bold]old: 12 test rows a seed" in text.getvalue()
     assert "…" not in text.getvalue()
     assert lines_of(text.getvalue(), "global_ensemble~abc123")[0][-1] == "-12.3"
-    assert "site ward (seed 2, feddes): answered by its own models, because the loss was NaN" in text.getvalue()
-    assert "site ward (seed 0, feddes): without [net]@b, because on train rows: NaN" in text.getvalue()
+    assert "Site ward (seed 2, feddes): answered by its own models, because the loss was NaN" in text.getvalue()
+    assert "Site ward (seed 0, feddes): without [net]@b, because on train rows: NaN" in text.getvalue()
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan() -> None:

@@ -27,7 +27,7 @@ COMPARED = (
     "points with a 95 % interval, as wide as one seed's; sig.: exact McNemar test at 5 %, Holm-corrected over sites x "
     "seeds; sent and time: what B takes of what A takes"
 )
-APART = "every seed and site that both have; p: exact McNemar test, Holm-corrected over the lines of a method"
+APART = "Every seed and site that both have; p: exact McNemar test, Holm-corrected over the lines of a method"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _differences(a: Run, b: Run, names: tuple[str, str]) -> Sheet:
     cells = [(words(key), *(words(side[key]) if key in side else empty() for side in sides)) for key in keys]
     rows = ((words("folder"), words(names[0]), words(names[1])), *cells)
     columns = (Column("what", "what"), Column("A", "a"), Column("B", "b"))
-    about = "settings, versions and machine" + ("" if keys else ": nothing else")
+    about = "Settings, versions and machine" + ("" if keys else ": nothing else")
     return Sheet("differs", "What differs", about, columns, rows)
 
 

@@ -26,14 +26,14 @@ from peerwise.run import Run
 
 TIE = 1e-12
 METHODS = (
-    "accuracy in percent, mean over sites and seeds, and of the worst site; over local: points over the sites' own "
+    "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; over local: points over the sites' own "
     "models, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
 )
-SITES = "own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
+SITES = "Own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"
 SEEDS = "; mean over seeds"
 TESTED = (
-    "every seed, method and site against the site's own models, on the same rows; p: exact McNemar test, "
+    "Every seed, method and site against the site's own models, on the same rows; p: exact McNemar test, "
     "Holm-corrected over the lines of a method"
 )
 
@@ -49,7 +49,7 @@ def methods_table(found: Assessment) -> Sheet:
                Column("over\nlocal", "accuracy_gain", "points"),
                Column("95 %\ninterval", "accuracy_gain_interval", "points", parts),
                Column("no\nworse\nat", "no_worse", "sites x seeds", ("no_worse_at", "no_worse_of")),
-               Column("rou-\nnds", "rounds"), Column("sent\n/site", "bytes_sent", "bytes"),
+               Column("rounds", "rounds"), Column("sent\n/site", "bytes_sent", "bytes"),
                Column("time", "seconds", "seconds")]  # fmt: skip
     columns += [Column("privacy", "epsilon", "epsilon")] if promises else []
     rows = []

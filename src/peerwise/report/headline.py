@@ -4,7 +4,7 @@ intervals do."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
@@ -18,6 +18,7 @@ from peerwise.run import Run
 
 SEES_ALL = "centralised"  # it has every site's rows, so it takes no part in the contest
 NAMED = 4  # sites by name in one sentence
+SURE = 0.05
 
 
 def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
@@ -35,7 +36,8 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
     line: pd.Series[float] = found.methods.T[best]
     said = f"{_verdict(equal, line, accuracy)}: right on {percent(accuracy[best])} % of the {rows}{_gain(line)}"
     gained = _gains_by_site(run, found, best)
-    sites = _sites(gained, "sites" if same_sites(run) else "sites x seeds") if len(gained) > 1 else ""
+    who, called = "it" if len(equal) == 1 else best, "sites" if same_sites(run) else "sites x seeds"
+    sites = _sites(gained, _surely_hurt(run, found, best), who, called) if len(gained) > 1 else ""
     return ". ".join([f"{said}{sites}", *_next(run, contest, equal, accuracy)]) + "."
 
 
@@ -46,18 +48,18 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
     if math.isnan(gain):
         own = accuracy.get(LOCAL, math.nan)
         if math.isnan(own):
-            return (
-                f"{names} are equally good" if many else f"{names} was right most often" if len(accuracy) > 1 else names
-            )
+            if len(accuracy) == 1:
+                return f"Only {names} was run"
+            return f"{'Equally good are' if many else 'Most often right is'} {names}"
         gain = accuracy[equal[0]] - own
     if abs(gain) <= TIE:
-        return f"{names} {'are' if many else 'is'} no better and no worse than the own models"
+        return f"No better and no worse than the own models {'are' if many else 'is'} {names}"
     if gain < 0:
         return f"No method beat the own models; {names} {'come' if many else 'comes'} nearest"
     sure = _value(line, "accuracy_gain_low") > 0
     if many:
-        return f"{names} are equally good" + ("" if sure else ", and ahead of the own models by what may be chance")
-    return f"{names} won" if sure else f"{names} is ahead, which may be chance"
+        return f"Equally good are {names}" + ("" if sure else ", ahead of the own models by what may be chance")
+    return f"The winner is {names}" if sure else f"Ahead, perhaps by chance, is {names}"
 
 
 def _gain(line: pd.Series[float]) -> str:
@@ -72,14 +74,18 @@ def _value(line: pd.Series[float], key: str) -> float:
     return float(line.get(key, math.nan))
 
 
-def _sites(gained: Mapping[str, float], called: str) -> str:
-    """For how many sites it is better or worse, the latter by name."""
-    lost = {name: gain for name, gain in sorted(gained.items(), key=lambda item: item[1]) if gain < -TIE}
+def _sites(gained: Mapping[str, float], surely: Collection[str], who: str, called: str) -> str:
+    """For how many sites it is better or worse, the latter by name: first those whose loss is no chance."""
+    order = sorted(gained.items(), key=lambda item: (item[0] not in surely, item[1]))
+    lost = {name: gain for name, gain in order if gain < -TIE}
     helped = sum(gain > TIE for gain in gained.values())
     tied = len(gained) - helped - len(lost)
-    parts = [f"it helped {helped} of {len(gained)} {called}"]
+    parts = [f"{who} helped {helped} of {len(gained)} {called}"]
     parts += [f"left {tied} as {'it was' if tied == 1 else 'they were'}"] if tied else []
-    named = [f"{name} ({points(gain)})" for name, gain in list(lost.items())[:NAMED]]
+    named = [
+        f"{name} ({points(gain)}{', significant' if name in surely else ''})"
+        for name, gain in list(lost.items())[:NAMED]
+    ]
     more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
     parts.append(f"hurt {', '.join(named)}{more}" if lost else "hurt none")
     return f"; {', '.join(parts[:-1])} and {parts[-1]}"
@@ -94,6 +100,14 @@ def _gains_by_site(run: Run, found: Assessment, method: str) -> dict[str, float]
     return {f"{line['site']} of seed {line['seed']}": float(line["accuracy_gain"]) for _, line in lines.iterrows()}
 
 
+def _surely_hurt(run: Run, found: Assessment, method: str) -> set[str]:
+    """Sites, named as in `_gains_by_site`, whose loss the exact test does not put down to chance, in any seed."""
+    lines = found.sites[(found.sites["method"] == method) & (found.sites["accuracy_gain"] < -TIE)]
+    lines = lines[lines["holm_p"] < SURE]
+    alone = same_sites(run)
+    return {str(line["site"]) if alone else f"{line['site']} of seed {line['seed']}" for _, line in lines.iterrows()}
+
+
 def _next(run: Run, contest: Sequence[str], equal: Sequence[str], accuracy: pd.Series[float]) -> list[str]:
     """How far the next one is behind."""
     others = [name for name in contest if name not in equal]
@@ -103,7 +117,7 @@ def _next(run: Run, contest: Sequence[str], equal: Sequence[str], accuracy: pd.S
     found = between(run, equal[0], second)
     if math.isnan(found.gain):
         return []
-    said = f"The next, {second}, is {percent(accuracy[equal[0]] - accuracy[second])} points behind"
+    said = f"Next is {second}, {percent(accuracy[equal[0]] - accuracy[second])} points behind"
     if math.isnan(found.low):
         return [said]
     return [f"{said} ({interval(found.low, found.high)}{': may be chance' if found.may_be_chance else ''})"]

@@ -18,15 +18,15 @@ from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.tables import METHOD, SUBGROUPS, subgroup_cells
 from peerwise.run import Run
 
-CALIBRATION = "rows by the probability of the answer given, over all sites and seeds: how sure, and how often right"
+CALIBRATION = "Rows by the probability of the answer given, over all sites and seeds: how sure, and how often right"
 MODELS = (
-    "{site}, seed {seed}, {part} row {row}, by {method}: {rule}.\ntruth: {truth}; own models: {own}; answer: {answer}"
+    "At {site}, seed {seed}, {part} row {row}, by {method}: {rule}.\nTruth: {truth}; own models: {own}; answer: {answer}"
 )
-NEIGHBOURS = "the known cases that the answer rests on, by weight"
-CURVES = "after each round, from 0: the mean over sites and seeds, and the least and most"
-SPLIT = "train rows by class, seed {}"
-SETTINGS = "of each method; changed: not as it is by default"
-ORIGIN = "noted when the numbers were made"
+NEIGHBOURS = "The known cases that the answer rests on, by weight"
+CURVES = "After each round, from 0: the mean over sites and seeds, and the least and most"
+SPLIT = "Train rows by class, seed {}"
+SETTINGS = "Of each method; changed: not as it is by default"
+ORIGIN = "Noted when the numbers were made"
 ORDER = ("data", "seeds", "sha256", "sessions", "seconds", "python", "platform", "processor", "cores", "configuration",
          "packages")  # fmt: skip
 
@@ -141,7 +141,7 @@ def provenance_table(provenance: Mapping[str, Any]) -> Sheet:
     """Names and values, one under the other."""
     ordered = {key: provenance[key] for key in (*ORDER, *provenance) if key in provenance}
     rows = tuple((words(name), words(value)) for name, value in flat(ordered))
-    return Sheet("provenance", "Where it comes from", ORIGIN, (Column("what", "what"), Column("", "value")), rows)
+    return Sheet("provenance", "Where it comes from", ORIGIN, (Column("what", "what"), Column("value", "value")), rows)
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -67,8 +67,9 @@ def print_opened(opened: Mapping[str, Any], console: Console) -> None:
 
 
 def print_lines(lines: Iterable[str], console: Console) -> None:
+    """On a terminal between words; a file or another program gets each line whole."""
     for line in lines:
-        console.print(written_out(line), markup=False, soft_wrap=True)
+        console.print(written_out(line), markup=False, soft_wrap=not console.is_terminal)
 
 
 def print_sheets(sheets: Iterable[Sheet], console: Console, most_rows: int | None = None) -> None:

@@ -29,27 +29,27 @@ PHASES = {"train": "train\ns", "outputs": "pool\ns", "fit": "fit\ns", "predict":
 NAN = math.nan
 METHOD = Column("method", "method")
 
-RIGHT = "percent of test rows answered rightly; mean over sites and seeds"
+RIGHT = "Percent of test rows answered rightly; mean over sites and seeds"
 OWN = """\
-points over the mean of the site's own models of the same pool, or over local
+Points over the mean of the site's own models of the same pool, or over local
 where a method has no pool; interval: score method, as wide as one seed's;
 loss/site: what losing sites lose, spread over all sites"""
 TESTS = """
 sig.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
-PROBABILITIES = "mean over the sites where it is defined, in percent; NLL and Brier as they are"
+PROBABILITIES = "Mean over the sites where it is defined, in percent; NLL and Brier as they are"
 CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
 BEHAVIOUR = """\
-models that have a say, a row; ESS: their effective number; fallback: rows where
+Models that have a say, a row; ESS: their effective number; fallback: rows where
 none seemed reliable; oracle: what a perfect choice reaches"""
 CHOICE = """
 gap closed: from own (0) to oracle (100); wrong trust: on models that err there;
 mismatch: models wrongly chosen or missed; home rho: Spearman, trust against
 class frequency at a model's home"""
 COST = """\
-bytes a site; seconds of all sites together; pool s: asking all models about a
+Bytes a site; seconds of all sites together; pool s: asking all models about a
 site's rows"""
 SUBGROUPS = """\
-all sites together (the mean over sites where all have the same test rows), mean
+All sites together (the mean over sites where all have the same test rows), mean
 over seeds; gain: points over the own models"""
 
 

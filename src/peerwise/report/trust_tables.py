@@ -16,12 +16,12 @@ from peerwise.report.sheets import Column, Sheet
 from peerwise.report.tables import METHOD
 from peerwise.run import Run
 
-TRUST = "{}: percent of a site's answers (row) that rests on the models of each site (column), from {}{}"
+TRUST = "With {}: percent of a site's answers (row) that rests on the models of each site (column), from {}{}"
 HOME = (
-    "{}: mean trust in a model over all test rows of a class, against how frequent the class is among the train rows "
+    "With {}: mean trust in a model over all test rows of a class, against how frequent the class is among the train rows "
     "of the model's home; without: without the rows of its home. Spearman's rho {} (without: {}), the mean over seeds"
 )
-ENSEMBLE = "models with a say in an answer, and their effective number (ESS), over all test rows"
+ENSEMBLE = "Models with a say in an answer, and their effective number (ESS), over all test rows"
 QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9}
 
 

@@ -32,7 +32,7 @@ def comparison_page(title: str, headline: str, sheets: Sequence[Sheet]) -> str:
     """A page of tables."""
     places = [(f"table-{place}", sheet.title) for place, sheet in enumerate(sheets)]
     body = "".join(
-        f'<section id="{key}"><h2>{text(heading)}</h2>{table(sheet)}</section>'
+        f'<section id="{key}"><h2>{text(heading)}</h2>{table(sheet, heading=False)}</section>'
         for (key, heading), sheet in zip(places, sheets, strict=True)
     )
     return _page(title, headline, places, body, "")

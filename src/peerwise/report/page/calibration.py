@@ -46,7 +46,7 @@ def calibration(scene: Scene) -> str:
 
 
 def _finding(winner: str, best: str, ece: dict[str, float]) -> str:
-    told = f"{plain(winner)} is off by {percent(ece[winner])} points on average (ECE)"
+    told = f"How sure {plain(winner)} is, is off by {percent(ece[winner])} points on average (ECE)"
     return (
         f"{told}, the least of all."
         if best == winner

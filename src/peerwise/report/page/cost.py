@@ -15,6 +15,7 @@ from peerwise.report.page.canvas import INK, MUTED, NARROW, SMALL, WIDE, Canvas,
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene
 
+FEWEST = 3  # ticks
 HIGH = 11.0  # pixels of a label
 Box = tuple[float, float, float, float]
 NEAR = 14  # pixels up or down that need no line between a point and its name
@@ -68,7 +69,7 @@ def cost(scene: Scene) -> str:
 
 def _finding(points: Sequence[_Point]) -> str:
     best = points[0]
-    told = f"{plain(best.method)} is the most accurate ({percent(best.accuracy)} %) and sends {size(best.sent)} a site"
+    told = f"The most accurate, {plain(best.method)} ({percent(best.accuracy)} %), sends {size(best.sent)} a site"
     cheap = [p for p in points[1:] if p.sent < best.sent]
     if not cheap or not best.sent:
         return f"{told}; no other method sends less." if len(points) > 1 and best.sent else f"{told}."
@@ -108,12 +109,15 @@ def _up_and_down(axes: Axes, values: Sequence[float]) -> None:
     low, high = min(values), max(values)
     room = max(0.14 * (high - low), 1.0)
     axes.set_ylim(low - room, high + room)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _ticks(axes: Axes, low: float, high: float, nothing: float | None) -> None:
     whole = [float(tick) for tick in range(math.ceil(low), math.floor(high) + 1)]
+    if len(whole) < FEWEST:  # one power of ten alone is no scale
+        steps = [each + math.log10(part) for each in range(math.floor(low), math.ceil(high)) for part in (1, 2, 5)]
+        whole = [tick for tick in steps if low <= tick <= high]
     step = max(1, math.ceil(len(whole) / 6))
     places = [*([] if nothing is None else [nothing]), *whole[::step]]
     axes.xaxis.set_major_locator(FixedLocator(places))

@@ -53,7 +53,7 @@ def _accuracy(scene: Scene, key: str, found: Mapping[str, pd.DataFrame]) -> str:
     band = "Band: the middle half of the sites. " if len(found) <= MOST_BANDS else ""
     return figure(
         Chart(
-            f"{plain(best)} reaches the highest mean accuracy on validation rows, {tops[best]:.1f} %, in round {when}.",
+            f"Highest mean accuracy on validation rows: {plain(best)}, {tops[best]:.1f} %, after round {when}.",
             f"Mean accuracy on validation rows over sites and seeds (%) after each round (from 0). {band}The state "
             "that answers test rows is chosen on these rows.",
             _table("Validation accuracy by round, mean over sites in percent", found, ".1f"),

@@ -30,7 +30,8 @@ def _answer(opened: dict[str, Any]) -> str:
     sure = opened.get("probabilities", {}).get(opened["answer"])
     how = f" ({100 * sure:.0f} %)" if isinstance(sure, float) else ""
     said = (
-        f"{plain(opened['method'])} answers {plain(opened['answer'])}{how}; the own models say {plain(opened['own'])}."
+        f"With {plain(opened['method'])} the answer is {plain(opened['answer'])}{how}; the own models say "
+        f"{plain(opened['own'])}."
     )
     unsure = " No model seemed reliable here." if opened.get("fallback") else ""
     return f"{said} The truth is {plain(opened['truth'])}.{unsure}"
@@ -62,7 +63,7 @@ def _neighbours(opened: dict[str, Any]) -> str:
         return paragraph("This method does not look at known cases one by one.", "none")
     rows = "".join(
         f'<tr><th scope="row">row {text(case["row"])}</th><td class="words">{text(case["label"])}</td>'
-        f"<td>{_number(case['distance'], '.2f')}</td>{_bar(case['weight'])}</tr>"
+        f"<td>{_number(case['distance'], '.2f')}</td>{_bar(case['weight'], near[0]['weight'])}</tr>"
         for case in near[:MOST_CASES]
     )
     more = paragraph(f"The {MOST_CASES} heaviest of {len(near)}.", "about") if len(near) > MOST_CASES else ""
@@ -75,7 +76,7 @@ def _models(opened: dict[str, Any]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{text(say["name"])}{" (own)" if say["own"] else ""}</th>'
         f'<td class="words">{text(say["says"])}{_agrees(say["says"], opened["truth"])}</td>'
-        f"<td>{_number(say['confidence'], '.0%')}</td>{_bar(say['trust'])}<td>{_number(say['competence'], '.2f')}</td>"
+        f"<td>{_number(say['confidence'], '.0%')}</td>{_bar(say['trust'], models[0]['trust'])}<td>{_number(say['competence'], '.2f')}</td>"
         f"<td>{text(_nearby(say))}</td></tr>"
         for say in models[:MOST_MODELS]
     )
@@ -117,10 +118,11 @@ def _number(value: Any, form: str) -> str:
     return format(value, form).replace("%", "\u2009%")
 
 
-def _bar(share: float) -> str:
-    wide = 100 * min(max(share, 0.0), 1.0)
-    bar = f'<span class="bar" style="width:{wide:.1f}%"></span>' if share > 0 else ""
-    return f'<td class="bars"><span class="track" aria-hidden="true">{bar}</span>{wide:.1f}\u2009%</td>'
+def _bar(share: float, most: float) -> str:
+    """As long as it is of the largest, so that many small ones can be told apart."""
+    kept = min(max(share, 0.0), 1.0)
+    bar = f'<span class="bar" style="width:{100 * min(kept / most, 1):.1f}%"></span>' if 0 < kept and 0 < most else ""
+    return f'<td class="bars"><span class="track" aria-hidden="true">{bar}</span>{100 * kept:.1f}\u2009%</td>'
 
 
 def _table(title: str, heads: str, rows: str) -> str:

@@ -61,11 +61,12 @@ def _ordered(dots: list[Dot], order: list[str]) -> list[Dot]:
 
 def _finding(scene: Scene, dots: list[Dot], best: str) -> str:
     better, worse = sum(dot.value > 0 for dot in dots), [dot for dot in dots if dot.value < 0]
-    hurt = f"and loses at {len(worse)}" if worse else "and loses at none"
+    hurt = f"and {len(worse)} lose" if worse else "and none loses"
     of_seeds = "" if scene.same_sites else f" of {len(scene.seeds)} seeds"
     if len(worse) == 1:
-        hurt = f"and loses at one ({worse[0].label})"
-    return f"{plain(best)} gains at {better} of {len(dots)} sites{of_seeds} {hurt}."
+        hurt = f"and one loses ({worse[0].label})"
+    gain = "gains" if better == 1 else "gain"
+    return f"With {plain(best)} {better} of {len(dots)} sites{of_seeds} {gain} {hurt}."
 
 
 def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str]) -> str:

@@ -37,9 +37,7 @@ def _against_home(scene: Scene) -> str:
     if not known:
         return paragraph("How common the classes are at the models' homes is not known, or never varies.", "none")
     shown = known[:MOST]
-    most, usual = (np.quantile(pd.concat([lines[m]["trust"] for m in shown]), q) for q in (1, 0.99))
-    top = 1.05 * float(most if most < 1.5 * usual else 1.3 * usual)
-    drawn = [_scatter(scene, f"home{n}", m, lines[m], top) for n, m in enumerate(shown)]
+    drawn = [_scatter(scene, f"home{n}", m, lines[m], _top(lines[m]["trust"])) for n, m in enumerate(shown)]
     rows = [[m, decimal(scene.value(m, "home_spearman")), decimal(scene.value(m, "home_spearman_peers")),
              *(percent(value) for value in _bands(lines[m]))] for m in known]  # fmt: skip
     rho = scene.value(shown[0], "home_spearman")
@@ -50,7 +48,7 @@ def _against_home(scene: Scene) -> str:
             f"Spearman's rho {rho:.2f}.",
             "Each dot is a model and a class: its mean selection score (trust, %) on rows of that class, at all sites, "
             "against the class's share (%) of the train rows at the model's home. Bars: the mean within a band of "
-            "shares; hollow: above the scale. rho is over all dots of a seed, then the mean over seeds. "
+            "shares; hollow: above the scale, which is each method's own. Spearman's rho is over all dots of a seed, then the mean over seeds. "
             f"{_thinned(lines, shown)}{left_out(shown, known)}",
             numbers(
                 "Spearman's rho, and mean trust in percent by the class's share at home",
@@ -69,6 +67,12 @@ def _lines(scene: Scene, method: str) -> pd.DataFrame:
         trees = {site: tree for (s, m, site), tree in run.predictions.items() if (s, m) == (seed, method)}
         parts.append(home_frequency(trees))
     return pd.concat(parts, ignore_index=True)
+
+
+def _top(trust: pd.Series[float]) -> float:
+    """Of the scale: a few dots far above all others do not press these to the ground."""
+    most, usual = (float(np.quantile(trust, q)) for q in (1, 0.99))
+    return max(1.05 * (most if most < 1.5 * usual else 1.3 * usual), 0.01)
 
 
 def _bands(lines: pd.DataFrame) -> list[float]:
@@ -134,8 +138,8 @@ def _sizes(scene: Scene) -> str:
     heads = ["method", "of", *(f"{q:.0%}".replace("%", " %") for q in QUANTILES)]
     return figure(
         Chart(
-            f"With {plain(best)} half of the answers rest on {size[best][2]:.0f} models or fewer of up to {pool}, "
-            f"and on {ess[best][2]:.1f} effective ones.",
+            f"With {plain(best)} the median answer rests on {size[best][2]:.0f} of {pool} models, and on {ess[best][2]:.1f} "
+            "effective ones.",
             f"Number of models that an answer rests on, over the {scene.rows} of all sites and seeds. Mark: median; "
             "thick line: the middle half; thin line: from 5 to 95 % of the rows.",
             numbers("Quantiles over rows, in models", heads, rows),

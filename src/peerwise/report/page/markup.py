@@ -51,11 +51,13 @@ def numbers(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
     return Sheet("", title, about, heads, tuple(tuple(Cell(plain(value)) for value in row) for row in rows))
 
 
-def table(sheet: Sheet) -> str:
-    """Names to the left, numbers to the right; the best and the worst of a column have a sign and a word."""
+def table(sheet: Sheet, *, heading: bool = True) -> str:
+    """Names to the left, numbers to the right; the best and the worst of a column have a sign and a word. Without a
+    ``heading`` its title is for those who cannot see that it stands below one."""
     kinds = [_kind([row[place].text for row in sheet.rows]) if place else "" for place in range(len(sheet.columns))]
     heads = "".join(
-        f'<th scope="col"{_of_kind(kind)}>{_head(c)}</th>' for c, kind in zip(sheet.columns, kinds, strict=True)
+        f'<th scope="col"{_of_kind(kind)}>{_head(c, _has_unit(sheet, place))}</th>'
+        for place, (c, kind) in enumerate(zip(sheet.columns, kinds, strict=True))
     )
     body = "".join(
         f"<tr>{''.join(_cell(cell, place, kinds[place]) for place, cell in enumerate(row))}</tr>" for row in sheet.rows
@@ -64,7 +66,7 @@ def table(sheet: Sheet) -> str:
     legend = '<p class="about">▲ best, ▼ worst of its column.</p>' if marked else ""
     return (
         f'<div class="table" tabindex="0" role="region" aria-label="{text(sheet.title)}"><table>'
-        f"<caption>{text(sheet.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<caption{'' if heading else _of_kind('unseen')}>{text(sheet.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
         + (f'<p class="about">{text(sheet.about)}</p>' if sheet.about else "")
         + legend
     )
@@ -85,10 +87,15 @@ def figure(chart: Chart) -> str:
     ).replace(' class=""', "")
 
 
-def _head(column: Column) -> str:
+def _has_unit(sheet: Sheet, place: int) -> bool:
+    """Whether the cells say theirs, as "77 kB" does."""
+    return any(re.fullmatch(r"[\d.]+ [a-zA-Z]+", row[place].text) for row in sheet.rows)
+
+
+def _head(column: Column, told: bool) -> str:
     name = column.name.replace("-\n", "\u00ad").replace("/\n", "/").replace("\n", " ")
     shy = "\u00ad".join(text(part) for part in name.split("\u00ad"))  # a word that may be broken there
-    return shy + (f' <span class="unit">{text(column.unit)}</span>' if column.unit and column.unit not in name else "")
+    return shy + (f' <span class="unit">{text(column.unit)}</span>' if column.unit and not told and column.unit not in name else "")
 
 
 def _kind(texts: Sequence[str]) -> str:

@@ -87,7 +87,9 @@ class Scene:
         if len(self.seeds) == 1:
             return ""
         return (
-            f"Mean over {len(self.seeds)} seeds." if self.same_sites else f"Seed {self.seeds[0]} of {len(self.seeds)}."
+            f"Mean over {len(self.seeds)} seeds."
+            if self.same_sites
+            else f"Seed {self.seeds[0]}, one of {len(self.seeds)}."
         )
 
     @property

@@ -40,20 +40,20 @@ class Section:
 def _more(sheet: Sheet) -> str:
     if len(sheet.rows) <= MOST_ROWS:
         return folded(sheet, sheet.title)
-    where = f"{len(sheet.rows)} lines, which `peerwise report --format csv` writes."
+    where = f"{len(sheet.rows)} lines, which peerwise report --format csv writes."
     return paragraph(f"{sheet.title}: {where}", "about")
 
 
 def methods(scene: Scene) -> str:
     sheet = scene.story.sheets.get("methods")
     notes = "".join(f"<li>{text(note)}</li>" for note in scene.story.notes)
-    shown = table(sheet) if sheet else paragraph("There is no table of the methods.", "none")
+    shown = table(sheet, heading=False) if sheet else paragraph("There is no table of the methods.", "none")
     return shown + (f'<h3>Before believing a number</h3><ul class="notes">{notes}</ul>' if notes else "")
 
 
 def provenance(scene: Scene) -> str:
     if "provenance" in scene.story.sheets:
-        return table(scene.story.sheets["provenance"])
+        return table(scene.story.sheets["provenance"], heading=False)
     known = scene.story.provenance
     if not known:
         return paragraph("Where these numbers come from was not recorded.", "none")

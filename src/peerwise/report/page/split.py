@@ -22,7 +22,7 @@ def split(scene: Scene) -> str:
         return paragraph("How many train rows of each class the sites have is not known.", "none")
     sites, table = list(counts), np.stack(list(counts.values()))
     classes = scene.story.found.settings["classes"]
-    seeds = f"Seed {seed} of {len(scene.seeds)}. " if len(scene.seeds) > 1 else ""
+    seeds = f"Seed {seed}, one of {len(scene.seeds)}. " if len(scene.seeds) > 1 else ""
     names, shown = [scene.names[site] for site in sites], list(scene.classes.values())
     few = len(classes) <= FEW_CLASSES
     small = _drawn("split", NARROW, names, shown, table)
@@ -44,13 +44,13 @@ def _finding(sites: list[str], table: NDArray[np.int64]) -> str:
     held, total = (table > 0).sum(axis=1), table.sum(axis=1)
     least, most = int(total.argmin()), int(total.argmax())
     sizes = (
-        f"{plain(sites[least])} has the fewest train rows ({total[least]}), "
-        f"{plain(sites[most])} the most ({total[most]})"
+        f"Fewest train rows: {plain(sites[least])} ({total[least]}); most: {plain(sites[most])} ({total[most]})"
         if len(sites) > 1
-        else f"{plain(sites[0])} has {total[0]} train rows"
+        else f"Train rows at {plain(sites[0])}: {total[0]}"
     )
     many = f"{held.min()} to {held.max()}" if held.min() < held.max() else f"{held[0]}"
-    return f"{sizes}; a site has {many} of {table.shape[1]} classes."
+    has = "every site has all" if held.min() == table.shape[1] else f"a site has {many} of"
+    return f"{sizes}; {has} {table.shape[1]} classes."
 
 
 def _drawn(key: str, width: int, sites: list[str], classes: list[str], table: NDArray[np.int64]) -> str:

@@ -16,7 +16,7 @@ def subgroups(scene: Scene) -> str:
     column = scene.story.run.experiment.subgroup
     if not len(table):
         return paragraph(
-            "No subgroup was named: run with a column, such as sex or ward, to see results by subgroup.", "none"
+            "No subgroup was named. With --subgroup and a column, such as sex or ward, they are shown here.", "none"
         )
     if "accuracy_gain" not in table:
         return paragraph("No method of this run can be held to the sites' own models.", "none")
@@ -49,5 +49,7 @@ def subgroups(scene: Scene) -> str:
 
 def _finding(dots: list[Dot], method: str, column: str) -> str:
     worse = [dot.label.rsplit(" (", 1)[0] for dot in dots if dot.value < 0]
-    told = f"{plain(method)} gains in {sum(dot.value > 0 for dot in dots)} of {len(dots)} subgroups by {plain(column)}"
-    return f"{told} and loses in: {', '.join(worse)}." if worse else f"{told} and loses in none."
+    better = sum(dot.value > 0 for dot in dots)
+    told = f"With {plain(method)} {better} of {len(dots)} subgroups by {plain(column)} gain{'s' * (better == 1)}"
+    lost = f"{', '.join(worse)} {'loses' if len(worse) == 1 else 'lose'}" if worse else "none loses"
+    return f"{told} and {lost}."
