@@ -136,10 +136,15 @@ def calibration_error(y: Labels, probabilities: Probabilities, bins: int = BINS)
     """
     if len(y) == 0:
         return float("nan")
+    confidence, right, place = binned(y, probabilities, bins)
+    return float(np.abs(np.bincount(place, confidence - right, minlength=bins)).sum() / len(y))
+
+
+def binned(y: Labels, probabilities: Probabilities, bins: int) -> tuple[Probabilities, NDArray[np.float64], Labels]:
+    """Of each row the confidence of its answer, whether that is right (1 or 0), and its bin."""
     confidence = probabilities.max(axis=1)
     right = (probabilities.argmax(axis=1) == y).astype(np.float64)
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
-    return float(np.abs(np.bincount(place, confidence - right, minlength=bins)).sum() / len(y))
+    return confidence, right, np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
 
 
 def effective_size(trust: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from peerwise.exchange.folder_shelf import FolderShelf
 from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel
-from peerwise.run.peer import PeerFolder, admit, decided, found, join, outbox, publish, pull
+from peerwise.run.peer import PeerFolder, admit, decided, fit, found, join, outbox, publish, pull
 
 sys.path.append(str(Path(__file__).parents[1] / "parcels"))  # for the files that a peer might send to do harm
 
@@ -147,3 +147,15 @@ def copied(sites: Sites, root: Path) -> Sites:
         settings = root / name / "peerwise.toml"
         settings.write_text(settings.read_text().replace(str(sites.root), str(root)))
     return Sites(root, sites.names)
+
+
+def fitted_by(method: str, root: Path, worker: Worker) -> Sites:
+    """North has learned with the models of all others."""
+    sites = formed(root, method=method)
+    for name in sites:
+        sites.publish(name)
+    sites.pull("north", worker)
+    for name in ("south", "east"):
+        sites.accept("north", name)
+    fit(sites["north"], worker)
+    return sites

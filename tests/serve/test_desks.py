@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 sys.path.append(str(Path(__file__).parents[1] / "run"))
-from peer_sites import Sites, copied, formed, table
+from peer_sites import Sites, copied, fitted_by, table
 
 from peerwise import FedDES, Pool, wrap
 from peerwise.data.task import read_inputs
@@ -33,17 +33,6 @@ from peerwise.trust import BestSingle
 def worker() -> Iterator[Worker]:
     with Worker() as process:
         yield process
-
-
-def fitted_by(method: str, root: Path, worker: Worker) -> Sites:
-    sites = formed(root, method=method)
-    for name in sites:
-        sites.publish(name)
-    sites.pull("north", worker)
-    for name in ("south", "east"):
-        sites.accept("north", name)
-    fit(sites["north"], worker)
-    return sites
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 from serve_desks import Client, client_of
 
 sys.path.append(str(Path(__file__).parents[1] / "run"))
-from peer_sites import Sites, formed, table
+from peer_sites import Sites, fitted_by, table
 
 from peerwise.models.worker import Worker
-from peerwise.run.peer import fit, predict
+from peerwise.run.peer import predict
 from peerwise.serve import shapes
 from peerwise.serve.opening import open_desk
 from peerwise.serve.room import Room
@@ -30,14 +30,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> Sites:
-    found = formed(tmp_path_factory.mktemp("federation"), method="feddes")
-    for name in found:
-        found.publish(name)
-    found.pull("north", worker)
-    for name in ("south", "east"):
-        found.accept("north", name)
-    fit(found["north"], worker)
-    return found
+    return fitted_by("feddes", tmp_path_factory.mktemp("federation"), worker)
 
 
 @pytest.fixture(scope="module")

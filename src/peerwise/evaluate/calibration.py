@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from peerwise.metrics import BINS, Labels, Probabilities
+from peerwise.metrics import BINS, Labels, Probabilities, binned
 
 
 def calibration_bins(y: Labels, probabilities: Probabilities, bins: int = BINS) -> pd.DataFrame:
@@ -15,9 +15,7 @@ def calibration_bins(y: Labels, probabilities: Probabilities, bins: int = BINS) 
     >>> calibration_bins(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]]), bins=5).to_dict("records")
     [{'low': 0.8, 'high': 1.0, 'rows': 2, 'confidence': 0.9, 'accuracy': 0.5}]
     """
-    confidence = probabilities.max(axis=1)
-    right = (probabilities.argmax(axis=1) == y).astype(np.float64)
-    place = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    confidence, right, place = binned(y, probabilities, bins)
     rows = np.bincount(place, minlength=bins)
     there = np.flatnonzero(rows)
     sums = [np.bincount(place, values, minlength=bins)[there] / rows[there] for values in (confidence, right)]

@@ -17,6 +17,7 @@ from peerwise.serve.known_rows import KnownRows
 from peerwise.serve.panel import Panel
 from peerwise.space import softmax
 from peerwise.trust import TrustLearner
+from peerwise.trust.base import some_rows
 from peerwise.trust.competence import CompetenceLearner
 from peerwise.trust.explanation import remark
 from peerwise.trust.frugal import Cascade
@@ -101,7 +102,7 @@ class PoolDesk(Desk):
         kept = np.full((count_rows(X), len(self._panel.names), len(self.about.classes)), np.nan, np.float32)
 
         def ask(columns: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-            said, why = self._panel.ask(columns, X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+            said, why = self._panel.ask(columns, some_rows(X, rows))
             failed.update(why)
             kept[np.ix_(rows, np.asarray(columns))] = said
             return said
