@@ -34,16 +34,14 @@ def made_story(
     rows: int = 30,
     subgroups: Sequence[str] = (),
     is_site: bool = False,
-    skewed: bool = False,
     peers: Sequence[str] = (),
 ) -> Story:
-    """All methods but the first have a pool where their place is odd, and rounds where it is even. ``skewed``: the test
-    rows of a site are of one class, which also makes it quick to score them. ``peers``: sites whose models
-    are in the pool, but of which there are no rows."""
+    """All methods but the first have a pool where their place is odd, and rounds where it is even. ``peers``: sites
+    whose models are in the pool, but of which there are no rows."""
     names = [f"site-{place:02}" for place in range(sites)] if isinstance(sites, int) else list(sites)
     rng = np.random.default_rng(0)
     predictions = {
-        (seed, method, site): _tree(rng, names, site, place, len(classes), rounds, rows, subgroups, skewed, peers)
+        (seed, method, site): _tree(rng, names, site, place, len(classes), rounds, rows, subgroups, peers)
         for seed in range(seeds)
         for place, method in enumerate(methods)
         for site in names
@@ -56,9 +54,9 @@ def made_story(
 
 def _tree(
     rng: np.random.Generator, names: list[str], site: str, place: int, classes: int, rounds: int, rows: int,
-    subgroups: Sequence[str], skewed: bool, peers: Sequence[str],
+    subgroups: Sequence[str], peers: Sequence[str],
 ) -> dict[str, Any]:  # fmt: skip
-    y = np.full(rows, names.index(site) % classes) if skewed else rng.integers(classes, size=rows)
+    y = rng.integers(classes, size=rows)
     said = rng.dirichlet(np.ones(classes), size=rows)
     said[np.arange(rows), y] += 0.3 + 0.1 * place
     details: dict[str, Any] = {}

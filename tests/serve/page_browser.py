@@ -63,7 +63,7 @@ def opened(
 ) -> Iterator[Any]:
     """A fresh page at the printed address; at the end it must have been quiet and have asked nobody else."""
     context = browser.new_context(viewport={"width": width, "height": 900}, **settings)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)  # of a busy machine
     page = context.new_page()
     kept = Kept(home, expected)
     kept.look(page)

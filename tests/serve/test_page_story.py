@@ -19,10 +19,10 @@ from page_browser import chromium, needs_chromium, opened, overflow, served
 from peerwise.models.worker import Worker
 from peerwise.run.peer import PeerFolder, decided, demo, fit
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.slow]  # four hospitals are founded, trained and fitted
 JUDGED = (Path(__file__).parent / "page_judged.js").read_text()
 SITES = {"cleveland", "hungarian", "long_beach", "switzerland"}
-PATIENCE = 30.0  # seconds
+PATIENCE = 60.0  # seconds
 PATIENT = {"age": 58, "sex": "male", "cp": "asymptomatic", "chol": 318, "thalach": 101, "exang": "yes", "oldpeak": 3.1}
 
 
