@@ -149,9 +149,9 @@ def copied(sites: Sites, root: Path) -> Sites:
     return Sites(root, sites.names)
 
 
-def fitted_by(method: str, root: Path, worker: Worker) -> Sites:
+def fitted_by(method: str, root: Path, worker: Worker, **settings: Any) -> Sites:
     """North has learned with the models of all others."""
-    sites = formed(root, method=method)
+    sites = formed(root, method=method, **settings)
     for name in sites:
         sites.publish(name)
     sites.pull("north", worker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,14 @@ def test_a_frugal_answer_names_the_models_that_were_asked() -> None:
     found = asked(row={"age": 50}, frugal=True)
     assert list(found["models"]) == ["forest@north", "linear@north"]
     assert found["answers"][0]["consulted"] == ["forest@north", "linear@north"]
+
+
+def test_a_bundle_that_cannot_be_frugal_asks_all_models_and_says_so() -> None:
+    desk = SmallDesk()
+    desk.about = replace(desk.about, frugal=False)
+    found = asked(desk, row={"age": 50}, frugal=True)
+    assert found["notes"] == ["this bundle cannot be asked frugally: all models were asked."]
+    assert found["answers"][0]["consulted"] == [model.name for model in MODELS]
 
 
 def test_values_arrive_as_the_models_take_them() -> None:

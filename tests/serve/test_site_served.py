@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from serve_desks import Client, client_of
 
@@ -17,7 +20,9 @@ from peerwise.models.worker import Worker
 from peerwise.run.peer import predict
 from peerwise.serve import shapes
 from peerwise.serve.opening import open_desk
+from peerwise.serve.pool_desk import PoolDesk
 from peerwise.serve.room import Room
+from peerwise.trust.prediction_sets import PredictionSets
 
 CSV = {"Content-Type": "text/csv"}
 
@@ -30,7 +35,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> Sites:
-    return fitted_by("feddes", tmp_path_factory.mktemp("federation"), worker)
+    return fitted_by("feddes", tmp_path_factory.mktemp("federation"), worker, models=["logistic", "forest"])
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +81,49 @@ def test_the_sites_behind_the_answers_are_described(service: Client) -> None:
     assert found["rows"] == service.get("/v1/bundle").json()["validation"]["rows"]
 
 
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
-def test_a_frugal_answer_asks_no_more_models(service: Client, level: float) -> None:
-    rows: list[dict[str, Any]] = [case["row"] for case in service.get("/v1/cases?limit=5").json()["cases"]]
-    whole = service.post("/v1/predict", json={"rows": rows, "level": level}).json()
-    few = service.post("/v1/predict", json={"rows": rows, "level": level, "frugal": True}).json()
+def test_a_frugal_answer_asks_fewer_models(service: Client) -> None:
+    assert service.get("/v1/bundle").json()["frugal"]
+    rows: list[dict[str, Any]] = [case["row"] for case in service.get("/v1/cases").json()["cases"]]
+    whole = service.post("/v1/predict", json={"rows": rows}).json()
+    few = service.post("/v1/predict", json={"rows": rows, "frugal": True}).json()
     shapes.Predicted.model_validate(few, strict=True)
-    if not service.get("/v1/bundle").json()["frugal"]:
-        assert any("frugally" in note for note in few["notes"])
+    homes = {name: model["site"] for name, model in whole["models"].items()}
+    own = {name for name, model in whole["models"].items() if model["own"]}
+    asked = [len(answer["consulted"]) for answer in few["answers"]]
+    assert min(asked) < len(homes), "some rows stop early"
     for one, other in zip(few["answers"], whole["answers"], strict=True):
-        assert set(one["consulted"]) <= set(other["consulted"])
+        assert own <= set(one["consulted"]) <= set(other["consulted"])
+        assert one["own"] == pytest.approx(other["own"])
+        trusted = {site for site, weight in one["trust"].items() if weight}
+        assert trusted <= {homes[name] for name in one["consulted"]}
+        assert sum(one["trust"].values()) == pytest.approx(1)
+        if len(one["consulted"]) == len(homes):
+            assert one["probabilities"] == pytest.approx(other["probabilities"])
+
+
+@pytest.fixture(scope="module")
+def desk(sites: Sites) -> Iterator[PoolDesk]:
+    found = open_desk(sites["north"].path)
+    assert isinstance(found, PoolDesk)
+    yield found
+    found.close()
+
+
+def test_how_sure_a_frugal_answer_is_comes_from_frugal_answers_to_the_test_rows(desk: PoolDesk, sites: Sites) -> None:
+    test = sites["north"].site().test
+    served, whole = desk.answer(test.X, frugal=True), desk.answer(test.X)
+    assert not np.allclose(served.probabilities, whole.probabilities), "or nothing is told apart here"
+    for answers, frugal in ((served, True), (whole, False)):
+        expected = PredictionSets.fit(answers.probabilities, test.y)
+        np.testing.assert_array_equal(desk.sets(answers, 0.8, frugal=frugal), expected(answers.probabilities, 0.8))
+
+
+def test_a_killed_worker_costs_a_frugal_answer_nothing_but_time(desk: PoolDesk, sites: Sites) -> None:
+    rows = sites["north"].site().test.X
+    before = desk.answer(rows, frugal=True)
+    assert desk._worker.pid is not None
+    os.kill(desk._worker.pid, signal.SIGKILL)
+    after = desk.answer(rows, frugal=True)
+    np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    assert not after.failed
+    assert desk.restarts > 0
