@@ -26,8 +26,8 @@ from peerwise.run import Run
 
 TIE = 1e-12
 METHODS = (
-    "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; over local: points over the sites' own "
-    "models, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
+    "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; over local: points over the "
+    "sites' own models, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
 )
 SITES = "Own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"

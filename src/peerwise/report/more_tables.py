@@ -20,7 +20,8 @@ from peerwise.run import Run
 
 CALIBRATION = "Rows by the probability of the answer given, over all sites and seeds: how sure, and how often right"
 MODELS = (
-    "At {site}, seed {seed}, {part} row {row}, by {method}: {rule}.\nTruth: {truth}; own models: {own}; answer: {answer}"
+    "At {site}, seed {seed}, {part} row {row}, by {method}: {rule}.\n"
+    "Truth: {truth}; own models: {own}; answer: {answer}"
 )
 NEIGHBOURS = "The known cases that the answer rests on, by weight"
 CURVES = "After each round, from 0: the mean over sites and seeds, and the least and most"

@@ -92,7 +92,8 @@ def is_run(folder: Path) -> bool:
 
 def _index(path: Path) -> dict[str, Any]:
     if not path.is_dir():
-        raise ConfigError(f"{path} is not there: expected the folder of a run, as 'peerwise simulate' prints it.")
+        what = "is a file" if path.exists() else "is not there"
+        raise ConfigError(f"{path} {what}: expected the folder of a run, as 'peerwise simulate' prints it.")
     if not is_run(path):
         raise ConfigError(f"{path} is no run: expected a folder that 'peerwise simulate' wrote, with its config.toml.")
     store = RunFolder(path).store

@@ -76,7 +76,8 @@ def _models(opened: dict[str, Any]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{text(say["name"])}{" (own)" if say["own"] else ""}</th>'
         f'<td class="words">{text(say["says"])}{_agrees(say["says"], opened["truth"])}</td>'
-        f"<td>{_number(say['confidence'], '.0%')}</td>{_bar(say['trust'], models[0]['trust'])}<td>{_number(say['competence'], '.2f')}</td>"
+        f"<td>{_number(say['confidence'], '.0%')}</td>{_bar(say['trust'], models[0]['trust'])}"
+        f"<td>{_number(say['competence'], '.2f')}</td>"
         f"<td>{text(_nearby(say))}</td></tr>"
         for say in models[:MOST_MODELS]
     )
@@ -121,7 +122,7 @@ def _number(value: Any, form: str) -> str:
 def _bar(share: float, most: float) -> str:
     """As long as it is of the largest, so that many small ones can be told apart."""
     kept = min(max(share, 0.0), 1.0)
-    bar = f'<span class="bar" style="width:{100 * min(kept / most, 1):.1f}%"></span>' if 0 < kept and 0 < most else ""
+    bar = f'<span class="bar" style="width:{100 * min(kept / most, 1):.1f}%"></span>' if kept > 0 and most > 0 else ""
     return f'<td class="bars"><span class="track" aria-hidden="true">{bar}</span>{100 * kept:.1f}\u2009%</td>'
 
 

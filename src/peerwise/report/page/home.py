@@ -48,7 +48,8 @@ def _against_home(scene: Scene) -> str:
             f"Spearman's rho {rho:.2f}.",
             "Each dot is a model and a class: its mean selection score (trust, %) on rows of that class, at all sites, "
             "against the class's share (%) of the train rows at the model's home. Bars: the mean within a band of "
-            "shares; hollow: above the scale, which is each method's own. Spearman's rho is over all dots of a seed, then the mean over seeds. "
+            "shares; hollow: above the scale, which is each method's own. "
+            "Spearman's rho is over all dots of a seed, then the mean over seeds. "
             f"{_thinned(lines, shown)}{left_out(shown, known)}",
             numbers(
                 "Spearman's rho, and mean trust in percent by the class's share at home",
@@ -138,8 +139,8 @@ def _sizes(scene: Scene) -> str:
     heads = ["method", "of", *(f"{q:.0%}".replace("%", " %") for q in QUANTILES)]
     return figure(
         Chart(
-            f"With {plain(best)} the median answer rests on {size[best][2]:.0f} of {pool} models, and on {ess[best][2]:.1f} "
-            "effective ones.",
+            f"With {plain(best)} the median answer rests on {size[best][2]:.0f} of {pool} models, and on "
+            f"{ess[best][2]:.1f} effective ones.",
             f"Number of models that an answer rests on, over the {scene.rows} of all sites and seeds. Mark: median; "
             "thick line: the middle half; thin line: from 5 to 95 % of the rows.",
             numbers("Quantiles over rows, in models", heads, rows),

@@ -66,7 +66,8 @@ def table(sheet: Sheet, *, heading: bool = True) -> str:
     legend = '<p class="about">▲ best, ▼ worst of its column.</p>' if marked else ""
     return (
         f'<div class="table" tabindex="0" role="region" aria-label="{text(sheet.title)}"><table>'
-        f"<caption{'' if heading else _of_kind('unseen')}>{text(sheet.title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<caption{'' if heading else _of_kind('unseen')}>{text(sheet.title)}</caption>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
         + (f'<p class="about">{text(sheet.about)}</p>' if sheet.about else "")
         + legend
     )
@@ -95,7 +96,11 @@ def _has_unit(sheet: Sheet, place: int) -> bool:
 def _head(column: Column, told: bool) -> str:
     name = column.name.replace("-\n", "\u00ad").replace("/\n", "/").replace("\n", " ")
     shy = "\u00ad".join(text(part) for part in name.split("\u00ad"))  # a word that may be broken there
-    return shy + (f' <span class="unit">{text(column.unit)}</span>' if column.unit and not told and column.unit not in name else "")
+    return shy + (
+        f' <span class="unit">{text(column.unit)}</span>'
+        if column.unit and not told and column.unit not in name
+        else ""
+    )
 
 
 def _kind(texts: Sequence[str]) -> str:
