@@ -18,8 +18,9 @@ from peerwise.run import Run
 
 TRUST = "With {}: percent of a site's answers (row) that rests on the models of each site (column), from {}{}"
 HOME = (
-    "With {}: mean trust in a model over all test rows of a class, against how frequent the class is among the train rows "
-    "of the model's home; without: without the rows of its home. Spearman's rho {} (without: {}), the mean over seeds"
+    "With {}: mean trust in a model over all test rows of a class, against how frequent the class is among the train "
+    "rows of the model's home; without: without the rows of its home. Spearman's rho {} (without: {}), the "
+    "mean over seeds"
 )
 ENSEMBLE = "Models with a say in an answer, and their effective number (ESS), over all test rows"
 QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9}
