@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -310,3 +311,13 @@ def test_cells_that_are_at_hand_read_as_the_file_does(task: Task, heart: Dataset
     assert any("'much'" in note for note in here.notes)
     with pytest.raises(DataError, match=r"the rows does not fit the task\. column 'age' is not there"):
         inputs_of(task, text_cells(["chol\n", "1\n"]), "the rows")
+
+
+def test_what_is_no_table_is_not_read_to_its_end() -> None:
+    def endless() -> Iterator[str]:
+        yield "age,chol\n"
+        while True:
+            yield "1\n"
+
+    with pytest.raises(ValueError, match="line 2 has 1 cells, the first one 2"):
+        text_cells(endless())

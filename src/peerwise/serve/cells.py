@@ -122,7 +122,7 @@ class Columns:
         from peerwise.data.loaders.table import text_cells
         from peerwise.data.task import inputs_of
 
-        cells = body.count(b",") + body.count(b"\n") + 1
+        cells = body.count(b",") + max(body.count(b"\n"), body.count(b"\r")) + 1
         if cells > MOST_VALUES:
             raise Refusal(413, f"the table has about {cells:,} cells: expected at most {MOST_VALUES:,} in one request.")
         try:

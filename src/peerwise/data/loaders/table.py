@@ -96,12 +96,13 @@ def _text_cells(path: Path) -> pd.DataFrame:
 def text_cells(file: Iterable[str]) -> pd.DataFrame:
     """The cells of CSV text as they are written; ValueError or csv.Error where it is none."""
     # Not by pandas, which fills up short lines, renames a column that is there twice, takes the first for row names.
-    lines = [line for line in csv.reader(file, strict=True) if line]
+    lines: list[list[str]] = []
+    for line in filter(None, csv.reader(file, strict=True)):
+        lines.append(line)
+        if len(line) != len(lines[0]):  # at once: what is no table may have lines without end
+            raise ValueError(f"line {len(lines)} has {len(line)} cells, the first one {len(lines[0])}")
     if not lines:
         raise ValueError("no line in it")
-    for number, line in enumerate(lines, 1):
-        if len(line) != len(lines[0]):
-            raise ValueError(f"line {number} has {len(line)} cells, the first one {len(lines[0])}")
     return pd.DataFrame(lines[1:], columns=lines[0], dtype=object)
 
 
