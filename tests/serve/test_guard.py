@@ -98,6 +98,14 @@ def test_one_network_of_ipv6_is_one_client() -> None:
     assert rates.wait("2001:db8:0:1::1") == 0.0
 
 
+def test_clients_of_ipv4_are_not_one_client_on_a_socket_for_both() -> None:
+    rates = Rates(1, clock=lambda: 0.0)
+    assert [rates.wait("::ffff:192.0.2.1") > 0 for _ in range(3)] == [False, False, True]
+    assert rates.wait("::ffff:192.0.2.2") == 0
+    assert rates.wait("192.0.2.1") > 0
+    assert rates.wait("fe80::1%eth0") == 0
+
+
 def test_more_requests_than_may_wait_are_turned_away_politely_and_the_others_answered() -> None:
     service = client(SmallDesk(seconds=0.3), waiting=2)
 

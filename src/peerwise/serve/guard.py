@@ -84,7 +84,9 @@ def _network(address: str) -> str:
         found = ipaddress.ip_address(address)
     except ValueError:
         return ""
-    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)  # of a socket for both, where all of IPv4 is one such network
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((int(found), 64), strict=False))
 
 
 class Guard:
