@@ -10,13 +10,15 @@ import pandas as pd
 
 from peerwise.data.rows import Kind
 from peerwise.data.task import TaskFeature
-from peerwise.errors import ConfigError, PeerwiseError
+from peerwise.errors import BadOutputs, ConfigError, ParcelError, PeerwiseError, reason
 from peerwise.models.worker import Worker
 from peerwise.parcels import Store, sha256
+from peerwise.parcels.tree import unpack
 from peerwise.serve.desk import About, Desk, Served, ServedModel
 from peerwise.serve.panel import Panel
 from peerwise.serve.peer_lines import plain_lines
 from peerwise.serve.pool_desk import PoolDesk
+from peerwise.serve.saved_checks import check_tree
 from peerwise.serve.site_bundle import limits_for
 from peerwise.trust.bundle import check_saved, learner_class, learner_from_tree
 from peerwise.trust.prediction_sets import PredictionSets
@@ -25,10 +27,38 @@ OWN = "own"  # the home of own models, which have no site
 
 
 def open_saved(folder: Path) -> Desk:
-    store = Store(folder)
-    tree = check_saved(store.load("bundle"), folder)
+    manifest, blobs = Store(folder).load_packed("bundle")
+    tree = check_saved(unpack(manifest, blobs), folder)
+    check_tree(tree, folder)
+    try:
+        made = _opened(folder, tree, sha256(manifest)[:12])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, PeerwiseError):
+            raise
+        raise _changed(folder, error) from error
+    try:  # what does not fit together shows now, and not to who asks
+        said = made.answer(_blank(made.about)).probabilities
+    except Exception as error:
+        made.close()
+        raise _changed(folder, error) from error
+    if not np.isfinite(said).all():
+        made.close()
+        raise _changed(folder, ValueError("its answers are no numbers"))
+    return made
+
+
+def _changed(folder: Path, error: Exception) -> ParcelError:
+    return ParcelError(f"{folder} cannot answer: what is saved in it does not fit ({reason(error)}). Save it again.")
+
+
+def _blank(about: About) -> np.ndarray[Any, Any]:
+    return np.zeros((1, *about.inputs["x"]), np.uint8 if about.kind == "image" else np.float32)
+
+
+def _opened(folder: Path, tree: dict[str, Any], digest: str) -> Desk:
     learner = learner_from_tree(learner_class(tree["learner"]), tree)
-    about = _about(folder, tree)
+    sets = None if tree["calibration"] is None else PredictionSets.kept(tree["calibration"])
+    about = _about(folder, tree, digest, 0 if sets is None else sets.rows)
     files = {name: model["file"] for name, model in zip(tree["names"], tree["models"], strict=True)}
     worker = Worker(limits_for(files))
     try:
@@ -39,7 +69,6 @@ def open_saved(folder: Path) -> Desk:
     except BaseException:
         worker.close()
         raise
-    sets = None if tree["calibration"] is None else PredictionSets(tree["calibration"])
     desk = PoolDesk if tree["columns"] is None else _FrameDesk
     made = desk(about, learner, panel, worker, plain_lines(about), sets=sets)
     if isinstance(made, _FrameDesk):
@@ -62,7 +91,7 @@ class _FrameDesk(PoolDesk):
         made = {}
         for column, values in zip(self.columns, np.asarray(X).T, strict=True):
             if column["values"] is None:
-                made[column["name"]] = pd.Series(values).astype(column["type"])
+                made[column["name"]] = pd.Series(_fitting(column, values)).astype(column["type"])
             else:
                 known = [*column["values"], None]
                 codes = np.where(np.isnan(values), len(known) - 1, values).astype(int)
@@ -70,7 +99,22 @@ class _FrameDesk(PoolDesk):
         return pd.DataFrame(made)
 
 
-def _about(folder: Path, tree: dict[str, Any]) -> About:
+def _fitting(column: dict[str, Any], values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Columns of whole numbers know neither gaps nor fractions: a 50.7 would be answered as if it were a 50."""
+    kind = pd.api.types.pandas_dtype(column["type"])
+    if isinstance(kind, np.dtype) and kind.kind in "iu":
+        most = np.iinfo(kind.name)
+        odd = ~((values == np.round(values)) & (values >= float(most.min)) & (values < float(most.max)))
+        if odd.any():
+            found = values[odd][0]
+            shown = "a gap" if np.isnan(found) else f"{found:g}"
+            raise BadOutputs(
+                f"{column['name']} has {shown}: expected a whole number in every row, as it was fitted to."
+            )
+    return values
+
+
+def _about(folder: Path, tree: dict[str, Any], digest: str, calibrated: int) -> About:
     shape, columns = tree["row_shape"], tree["columns"]
     kind = _kind(folder, tree)
     lost = [name for name, model in zip(tree["names"], tree["models"], strict=True) if model["file"] is None]
@@ -85,7 +129,7 @@ def _about(folder: Path, tree: dict[str, Any]) -> About:
     ]
     classes = tuple(str(name) for name in tree["classes"])
     return About(
-        digest=sha256((folder / "bundle.json").read_bytes())[:12],
+        digest=digest,
         site=OWN,
         method=tree["learner"],
         task=folder.resolve().name,
@@ -97,7 +141,7 @@ def _about(folder: Path, tree: dict[str, Any]) -> About:
         features=_features(folder, tree) if kind == "table" else (),
         models=tuple(models),
         made=int((folder / "bundle.json").stat().st_mtime),
-        calibration_rows=0 if tree["calibration"] is None else len(tree["calibration"]),
+        calibration_rows=calibrated,
         frugal=False,
     )
 

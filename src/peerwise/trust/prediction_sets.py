@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, ParcelError
 
 LOWEST, HIGHEST = 0.5, 0.999
 
@@ -33,6 +33,17 @@ class PredictionSets:
     def fit(cls, probabilities: NDArray[np.floating], y: NDArray[np.int64]) -> PredictionSets:
         """From what is said of calibration rows, (n, classes), and their class codes."""
         return cls(np.sort(1.0 - probabilities[np.arange(len(y)), y].astype(np.float64)))
+
+    @classmethod
+    def kept(cls, scores: object) -> PredictionSets:
+        """From scores that were kept in a file, which somebody may have changed: a wrong one would rule out the
+        truth."""
+        right = isinstance(scores, np.ndarray) and scores.ndim == 1 and scores.dtype.kind == "f"
+        if not isinstance(scores, np.ndarray) or not right or not ((scores > -1e-3) & (scores < 1.001)).all():
+            raise ParcelError("the calibration scores were changed: expected numbers from 0 to 1. Make them again.")
+        if (np.diff(scores) < 0).any():
+            raise ParcelError("the calibration scores were changed: expected them sorted. Make them again.")
+        return cls(scores.astype(np.float64))
 
     @property
     def rows(self) -> int:

@@ -37,7 +37,7 @@ class Assurance:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> Self:
-        made = [None if tree[key] is None else PredictionSets(tree[key]) for key in ("scores", "frugal_scores")]
+        made = [None if tree[key] is None else PredictionSets.kept(tree[key]) for key in ("scores", "frugal_scores")]
         return cls(made[0], made[1], tree["stages"], tree["rows"])
 
     @property
