@@ -38,15 +38,18 @@ def open_site(folder: Path) -> Desk:
 
 def _opened(peer: PeerFolder) -> Desk:
     worker = Worker()
+    digest = _digest(peer)
     try:
         method, site = read_bundle(peer, worker, later=False)
         bundle = bundle_about(peer)
         made = Assurance.from_tree(peer.bundle.load_item(BUNDLE, "assurance"))
         files = _files(method, site)
         worker.limits = limits_for(files)
-        about = _about(peer, site, bundle, made, files)
+        about = _about(peer, site, bundle, made, files, digest)
         lines = peer_lines(peer, about, bundle["report"])
         known = KnownRows(peer.task, peer.site, partial(_is_same, made.rows))
+        if _digest(peer) != digest:  # parts of two bundles do not belong together
+            raise ParcelError(f"{peer.bundle.folder} was replaced while it was opened: open it again.")
         if not isinstance(method, OneShot):
             return MethodDesk(about, method, site, worker, lines, known=known, sets=made.sets)
         learner = learner_from_tree(type(method.learner), site.state["learner"])
@@ -84,7 +87,7 @@ def _files(method: Method, site: Site) -> dict[str, bytes]:
     return {name: site.state["pool"][name] for name in site.state["learner"]["names"]}
 
 
-def _about(peer: PeerFolder, site: Site, bundle: dict[str, Any], made: Assurance, files: Files) -> About:
+def _about(peer: PeerFolder, site: Site, bundle: dict[str, Any], made: Assurance, files: Files, digest: str) -> About:
     versions: dict[str, int] = bundle["report"]["peers"]
     task = peer.task
     models = []
@@ -93,7 +96,7 @@ def _about(peer: PeerFolder, site: Site, bundle: dict[str, Any], made: Assurance
         version = edition(versions[home]) if home in versions else ""
         models.append(ServedModel(name, home, home == site.name, version, sha256(data)))
     return About(
-        digest=sha256((peer.bundle.folder / f"{BUNDLE}.json").read_bytes())[:12],
+        digest=digest,
         site=site.name,
         method=bundle["method"],
         task=task.name,
@@ -109,6 +112,13 @@ def _about(peer: PeerFolder, site: Site, bundle: dict[str, Any], made: Assurance
         frugal=made.has_cascade,
         validation=bundle["report"]["validation"],
     )
+
+
+def _digest(peer: PeerFolder) -> str:
+    manifest = peer.bundle.folder / f"{BUNDLE}.json"
+    if not manifest.is_file():
+        return ""
+    return sha256(manifest.read_bytes())[:12]
 
 
 def _is_same(rows: str, site: Site) -> bool:
