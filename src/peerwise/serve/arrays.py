@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from peerwise.errors import choices
 from peerwise.serve.refusal import Faults, Refusal, short
 
 MOST_PIXELS = 25_000_000  # of a picture as it comes, before it is made smaller
+FILTERS = threading.Lock()  # those of warnings are of all threads: two that change them would not change them back
 FORMATS = {1: "L", 3: "RGB"}  # by channels
 Shape = tuple[int, ...]
 
@@ -111,8 +113,8 @@ def picture_file(body: bytes, shape: Shape) -> tuple[NDArray[np.uint8], list[str
     if channels not in FORMATS:
         raise Refusal(415, f"the task's images have {channels} channels: expected their pixels as JSON, not a file.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of a picture that is large
+        with FILTERS, warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
             picture = Image.open(io.BytesIO(body), formats=("PNG", "JPEG"))
         if picture.width * picture.height > MOST_PIXELS:  # before anything is unpacked
             raise Image.DecompressionBombError
@@ -121,7 +123,7 @@ def picture_file(body: bytes, shape: Shape) -> tuple[NDArray[np.uint8], list[str
         raise Refusal(
             413, f"the picture has more than {MOST_PIXELS:,} pixels: expected at most that. Make it smaller."
         ) from None
-    except (OSError, ValueError, SyntaxError, Warning) as error:
+    except (OSError, ValueError, SyntaxError) as error:
         kind = type(error).__name__
         raise Refusal(422, f"the picture cannot be read ({kind}): expected a whole PNG or JPEG file.") from None
     notes = []
