@@ -12,6 +12,7 @@ from serve_desks import SmallDesk, client_of, open_written, write_bundle
 
 from peerwise.errors import ConfigError, ParcelError
 from peerwise.serve.desk import Desk
+from peerwise.serve.refusal import Refusal
 from peerwise.serve.room import Room
 
 
@@ -118,3 +119,38 @@ def test_a_room_that_closes_turns_away_who_still_waits(opened: Opened, tmp_path:
         return (await early).status_code
 
     assert asyncio.run(meanwhile()) == 503
+
+
+def test_who_waits_for_a_bundle_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+    tmp_path.joinpath("bundle.json").write_text("{")
+    room = Room(open_written, tmp_path, 1, 8)
+
+    async def waiting() -> None:
+        asked = asyncio.create_task(room.ask(lambda shift, desk: None))
+        await asyncio.sleep(0.05)
+        with pytest.raises(ConfigError, match="is broken"):
+            await asyncio.to_thread(room.open)
+        with pytest.raises(Refusal, match="the service is ending"):
+            await asyncio.wait_for(asked, 20)
+
+    try:
+        asyncio.run(waiting())
+    finally:
+        room.close()
+
+
+def test_only_desks_that_nobody_asks_are_revived(opened: Opened, tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    room = Room(opened, tmp_path, 2, 8)
+    shift = room.open()
+    revived: list[Desk] = []
+    for desk in opened.desks:
+        desk.revive = lambda desk=desk: bool(revived.append(desk)) or True  # type: ignore[method-assign, misc]
+    busy = shift.take()
+    assert room.revive() == 1
+    assert busy not in revived
+    assert busy is not None
+    shift.give(busy)
+    assert room.revive() == 2
+    room.close()
+    assert room.revive() == 0

@@ -106,6 +106,11 @@ class Desk(ABC):
     def is_alive(self) -> bool:
         """Whether peers' models can be asked just now."""
 
+    def revive(self) -> bool:
+        """Start its guarded process anew if it has died: who asks next does not wait for it, and what could not be
+        started a while ago may be started now. Whether that was so, and it runs."""
+        return False
+
     @property
     def restarts(self) -> int:
         """How often its guarded process had to be started anew."""

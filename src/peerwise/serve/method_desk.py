@@ -64,6 +64,9 @@ class MethodDesk(Desk):
     def is_alive(self) -> bool:
         return True  # the worker starts when it is first needed
 
+    def revive(self) -> bool:
+        return self._worker.revive()
+
     @property
     def restarts(self) -> int:
         return max(0, self._worker.started - 1)

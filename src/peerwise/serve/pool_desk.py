@@ -90,6 +90,9 @@ class PoolDesk(Desk):
     def is_alive(self) -> bool:
         return self._worker.pid is not None or len(self._panel.own) == len(self._panel.names)
 
+    def revive(self) -> bool:
+        return self._worker.revive()
+
     @property
     def restarts(self) -> int:
         return max(0, self._worker.started - 1)

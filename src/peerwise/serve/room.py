@@ -45,6 +45,14 @@ class Shift:
             closed = self._emptied()
         _close(closed)
 
+    def claim(self, desk: Desk) -> bool:
+        """Take this one, if it is free just now."""
+        with self._changed:
+            if desk not in self._free:
+                return False
+            self._free.remove(desk)
+            return True
+
     def end(self) -> None:
         """Desks close, those in use when they are given back."""
         with self._changed:
@@ -86,9 +94,11 @@ class Room:
         """Open the bundle, and beside an older one if there is one; that one ends when its last answer is given.
         Whatever cannot be opened changes nothing."""
         with self._renewing:
-            new, old = Shift(self._opened()), self._shift
-            self._shift = None if self._closed else new
-            self._is_open.set()
+            try:
+                new, old = Shift(self._opened()), self._shift
+                self._shift = None if self._closed else new
+            finally:  # whoever waits for the first bundle waits in vain if it cannot be opened
+                self._is_open.set()
         if old is not None:
             old.end()
         if self._closed:
@@ -109,6 +119,17 @@ class Room:
                 return desks
             _close(desks)
         raise ParcelError(f"{self.path} was replaced {MOST_OPENINGS} times while it was opened: write it less often.")
+
+    def revive(self) -> int:
+        """Start anew what has died at desks that nobody asks just now; how many processes these were."""
+        shift, started = self._shift, 0
+        for desk in [] if shift is None else shift.desks:
+            if shift is not None and shift.claim(desk):
+                try:
+                    started += desk.revive()
+                finally:
+                    shift.give(desk)
+        return started
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from peerwise.serve.guard import Log, kinds
 from peerwise.serve.room import Room, Shift
 
 EVERY = 1.0  # seconds
+FIRST, LAST = 2.0, 64.0  # seconds until a bundle that could not be opened is tried again, twice as many each time
 
 Seen = tuple[object, ...]
 
@@ -25,6 +28,7 @@ class Watch:
         self._manifest = room.path
         self._seen: Seen = ()
         self._digest = ""
+        self._pause, self._due, self._why = FIRST, math.inf, ""
         self._wanted, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._look, name="peerwise-bundle", daemon=True)
 
@@ -50,8 +54,14 @@ class Watch:
         while not self._ended.is_set():
             wanted = self._wanted.wait(EVERY)
             self._wanted.clear()
-            if not self._ended.is_set() and (self._has_changed() or wanted):
+            if self._ended.is_set():
+                return
+            if self._has_changed() or wanted:
+                self._pause, self._why = FIRST, ""
                 self._renew()
+            elif time.monotonic() >= self._due:  # it may have been copied here, its manifest before its blobs
+                self._renew()
+            self._counts.restarts.inc(self._room.revive())
 
     def _has_changed(self) -> bool:
         """Since this was last asked. That is before the bundle is opened: what changes meanwhile is found next time."""
@@ -65,10 +75,15 @@ class Watch:
         try:
             shift = self._opened()
         except Exception as error:
-            self._counts.reloads.labels("failed").inc()
             why = reason(error) if isinstance(error, PeerwiseError) else kinds(error)
-            self._log.say(f"the new bundle cannot be used, and the old one answers on: {why}")
+            if why != self._why:  # once, however often it is tried
+                self._counts.reloads.labels("failed").inc()
+                self._log.say(f"the new bundle cannot be used, and the old one answers on: {why}")
+            self._why = why
+            self._due = time.monotonic() + self._pause if self._pause <= LAST else math.inf
+            self._pause *= 2
         else:
+            self._due = math.inf
             self._counts.reloads.labels("ok").inc()
             self._log.say(f"a new bundle answers: {shift.about.digest[:12]}")
 

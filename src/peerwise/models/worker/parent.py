@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -112,6 +113,16 @@ class Worker:
             except BaseException:
                 self._end()
                 raise
+
+    def revive(self) -> bool:
+        """Start the child anew if there was one and it is gone; whether that was so, and has been done."""
+        with self._lock:
+            gone = self._process is None or not self._process.is_running
+            if not self.started or not gone or self._closed:
+                return False
+            with suppress(WorkerError):
+                self._ready()
+            return self._process is not None
 
     def note(self, key: str, found: Facts) -> None:
         """So that a file is not opened again only to be looked at."""

@@ -80,6 +80,10 @@ class Process:
         return self._child.pid
 
     @property
+    def is_running(self) -> bool:
+        return self._child.poll() is None
+
+    @property
     def is_idle(self) -> bool:
         """Ready for a question; not so one that died, or speaks unasked."""
         return self._isolation is None or self._wire.is_quiet
