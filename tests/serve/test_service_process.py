@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import signal
 import socket
 import ssl
@@ -69,6 +70,41 @@ def test_a_worker_that_is_killed_costs_no_answer(running: Service) -> None:
             assert found.json()["answers"] == expected
             assert found.json()["notes"] == []
         assert "peerwise_worker_restarts_total 2.0" in client.get("/metrics").text
+
+
+def test_a_worker_that_dies_is_there_again_before_anyone_asks(running: Service) -> None:
+    with running.client() as client:
+        client.post("/v1/predict", json=ROW)
+        before = {worker.pid for worker in running.children()}
+        for worker in running.children():
+            worker.kill()
+        until(lambda: {each.pid for each in running.children() if each.status() != "zombie"} - before, "a new worker")
+        assert client.get("/v1/health").json()["status"] == "ok"
+
+
+def test_headers_without_end_are_refused(running: Service) -> None:
+    host, _, port = running.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as line:
+        line.sendall(
+            b"GET /v1/health HTTP/1.1\r\nHost: north\r\n" + b"".join(b"X-%d: a\r\n" % at for at in range(9000))
+        )
+        assert line.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_a_bundle_that_is_copied_with_its_manifest_first_is_taken_when_it_is_whole(
+    learners: tuple[Path, Path], tmp_path: Path
+) -> None:
+    served, new = tmp_path / "served", learners[1]
+    shutil.copytree(learners[0], served)
+    with Service(tmp_path / "said", served) as service, service.client() as client:
+        assert client.post("/v1/predict", json=ROW).status_code == 200
+        shutil.copy(new / "bundle.json", served / "bundle.json")
+        until(lambda: "the new bundle cannot be used" in service.said, "half a bundle is found")
+        for blob in (new / "blobs").iterdir():
+            shutil.copy(blob, served / "blobs")
+        until(lambda: "a new bundle answers" in service.said, "the whole one")
+        assert len(client.get("/v1/bundle").json()["models"]) == 5
+        assert service.said.count("cannot be used") == 1
 
 
 def test_a_body_without_a_length_is_cut_off_at_the_limit(running: Service) -> None:
@@ -211,6 +247,12 @@ def test_over_tls_the_service_is_reached_by_https_alone(learners: tuple[Path, Pa
             assert client.post("/v1/predict", json=ROW).status_code == 200
             service.process.send_signal(signal.SIGHUP)
             until(lambda: "a new bundle answers" in service.said, "a reload")
+            assert client.get("/v1/bundle").status_code == 200
+        make_request(certificates, "other", ["127.0.0.1"])
+        own_key.write_bytes((certificates / own_key.name.replace("north", "other")).read_bytes())
+        service.process.send_signal(signal.SIGHUP)
+        until(lambda: "the certificate stays as it was" in service.said, "a key of another certificate")
+        with service.client(token, verify=ssl.create_default_context(cafile=authority)) as client:
             assert client.get("/v1/bundle").status_code == 200
         with pytest.raises(httpx.TransportError):
             httpx.get(service.url.replace("https", "http") + "/v1/health", trust_env=False)

@@ -73,7 +73,7 @@ def _served(
 
             server = _server(make_app(room, settings, counts, log), address)
             with _only_to(log):
-                asyncio.run(_run(server, listening, opening, ready, watch))
+                asyncio.run(_run(server, listening, opening, ready, lambda: _renew(server, address, watch, log)))
         finally:
             watch.end()
 
@@ -90,6 +90,7 @@ def _server(app: Any, address: Address) -> Server:
         app,
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
+        http="h11",  # 64 kB of headers at most; httptools, where it is installed, takes them without end
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -104,9 +105,13 @@ def _server(app: Any, address: Address) -> Server:
 
 
 async def _run(
-    server: Server, listening: socket, opening: Future[Shift], ready: Callable[[Shift], None], watch: Watch
+    server: Server,
+    listening: socket,
+    opening: Future[Shift],
+    ready: Callable[[Shift], None],
+    renew: Callable[[], None],
 ) -> None:
-    _catch_signals(server, watch)
+    _catch_signals(server, renew)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     opened = asyncio.wrap_future(opening)
     either: set[asyncio.Future[Any]] = {serving, opened}
@@ -121,22 +126,28 @@ async def _run(
         opened.result()
 
 
-def _catch_signals(server: Server, watch: Watch) -> None:
+def _catch_signals(server: Server, renew: Callable[[], None]) -> None:
     def end() -> None:
         server.force_exit = server.should_exit  # the second time at once
         server.should_exit = True
-
-    def renew() -> None:
-        config = server.config
-        if config.ssl is not None and config.ssl_certfile is not None:
-            config.ssl.load_cert_chain(config.ssl_certfile, config.ssl_keyfile)
-        watch.reload()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
     if not sys.stderr.isatty():  # of a terminal, it means that the terminal has gone
         loop.add_signal_handler(signal.SIGHUP, renew)
+
+
+def _renew(server: Server, address: Address, watch: Watch, log: Log) -> None:
+    """The certificate, if it can be used (half of a pair that does not fit would end all TLS), and the bundle."""
+    config = server.config
+    if config.ssl is not None and address.certificate is not None:
+        try:
+            address.check_certificate()
+            config.ssl.load_cert_chain(address.certificate, address.key)
+        except (ConfigError, OSError) as error:
+            log.say(f"the certificate stays as it was: {error}")
+    watch.reload()
 
 
 def _ready(shift: Shift, address: Address, listening: socket, shown: str | None) -> str:
