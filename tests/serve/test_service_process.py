@@ -272,3 +272,23 @@ def test_a_small_answer_does_not_wait_for_an_acknowledgement(running: Service) -
         quickest = min(quickest, time.perf_counter() - began)
     connection.close()
     assert quickest < 0.035
+
+
+def test_a_second_signal_ends_the_service_at_once_even_if_a_model_hangs(
+    learners: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with Service(tmp_path / "said", learners[0]) as service, service.client() as client:
+        assert client.post("/v1/predict", json=ROW).status_code == 200
+        workers = service.children()
+        for worker in workers:
+            worker.suspend()
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(client.post, "/v1/predict", json=ROW)
+            time.sleep(0.5)
+            service.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            assert service.process.poll() is None
+            service.process.send_signal(signal.SIGINT)
+            assert service.process.wait(10) == 130
+            assert isinstance(asked.exception(PATIENCE), httpx.TransportError)
+        until(lambda: not any(worker.is_running() for worker in workers), "the workers end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("fastapi", "uvicorn", "prometheus_client")
 IDLE = 30  # seconds that a connection is kept for another request
+STOPPED = 130  # exit code of what was stopped by Ctrl-C
 GRACE = 30  # seconds in which requests under way are answered when the service ends
 
 Tell = Callable[[str], None]
@@ -128,7 +130,8 @@ async def _run(
 
 def _catch_signals(server: Server, renew: Callable[[], None]) -> None:
     def end() -> None:
-        server.force_exit = server.should_exit  # the second time at once
+        if server.should_exit:  # the second time at once: a model that hangs would be waited for; workers end with us
+            os._exit(STOPPED)
         server.should_exit = True
 
     loop = asyncio.get_running_loop()
