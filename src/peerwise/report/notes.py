@@ -36,6 +36,8 @@ def notes_of(found: Assessment) -> Iterator[str]:
 def _other_own_models(found: Assessment) -> Iterator[str]:
     """Where rounds are asked for, local is trained otherwise than the models of a pool: a gain over these cannot be
     read off local's line."""
+    if not len(found.sites):
+        return
     local = found.sites[found.sites["method"] == LOCAL]
     lines = found.sites[(found.sites["reference"] == "own") & found.sites["own_accuracy"].notna()]
     if not len(local) or not len(lines):
