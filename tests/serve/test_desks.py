@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,13 @@ sys.path.append(str(Path(__file__).parents[1] / "run"))
 from peer_sites import Sites, copied, fitted_by, table
 
 from peerwise import FedDES, Pool, wrap
+from peerwise.data import Site
 from peerwise.data.task import read_inputs
 from peerwise.errors import PeerwiseError
 from peerwise.models.worker import Worker
+from peerwise.parcels import Store, pack
 from peerwise.run.peer import fit, predict
+from peerwise.run.peer.folder import PeerFolder
 from peerwise.serve.opening import open_desk
 from peerwise.trust import BestSingle
 
@@ -229,3 +234,29 @@ def test_what_cannot_be_served_is_told(tmp_path: Path, fitted: Sites) -> None:
         FedDES(Pool([scaled])).fit(X[:60], y[:60]).save(tmp_path / "code")
     with pytest.raises(PeerwiseError, match=r"model 'scaled' could not be exported"):
         open_desk(tmp_path / "code")
+
+
+def test_nothing_but_the_prediction_sets_learns_from_a_sites_test_rows(
+    fitted: Sites, worker: Worker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sites = copied(fitted, tmp_path / "other")
+    before = Store(sites.root / "north" / "bundle").load("bundle")
+    real = PeerFolder.site
+
+    def other_test_rows(peer: PeerFolder) -> Site:
+        site = real(peer)
+        assert len(site.test)
+        return replace(site, test=replace(site.test, X=site.test.X[::-1] + 1, y=1 - site.test.y))
+
+    monkeypatch.setattr(PeerFolder, "site", other_test_rows)
+    shutil.rmtree(sites.root / "north" / "work")  # the own models are trained again
+    fit(sites["north"], worker)
+    after = Store(sites.root / "north" / "bundle").load("bundle")
+    assert not np.array_equal(after["assurance"]["scores"], before["assurance"]["scores"])
+    for tree in (before, after):
+        tree["about"].pop("made")
+        for time_taken in ("run", "seconds"):
+            tree["state"].pop(time_taken)
+        for name in ("scores", "frugal_scores"):
+            tree["assurance"].pop(name)
+    assert pack(after)[0] == pack(before)[0]

@@ -45,6 +45,7 @@ def test_folders_that_hold_no_bundle_are_told(tmp_path: Path) -> None:
         (("--workers", "0"), "--workers is 0: expected 1 to 64"),
         (("--rate", "0"), "--rate is 0: expected 0.1"),
         (("--body-mb", "0"), "--body-mb is 0"),
+        (("--body-mb", "nan"), "--body-mb is nan: expected a number of megabytes"),
     ],
 )
 def test_options_that_cannot_be_meant_are_told(tmp_path: Path, options: tuple[str, ...], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not math.isfinite(arguments.body_mb):
+        raise ConfigError(f"--body-mb is {arguments.body_mb:g}: expected a number of megabytes, such as 8.")
+    try:
+        return _run(arguments)
+    except PermissionError as error:
+        where = error.filename or arguments.bundle
+        raise ConfigError(f"{where} may not be read: expected files that this user may read.") from error
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from peerwise.cli.output import messages_console
     from peerwise.serve.addresses import Address
     from peerwise.serve.running import serve
