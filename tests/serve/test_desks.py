@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 sys.path.append(str(Path(__file__).parents[1] / "run"))
 from peer_sites import Sites, copied, fitted_by, table
@@ -216,6 +217,26 @@ def test_a_learner_fitted_to_a_data_frame_is_asked_by_its_columns(tmp_path: Path
         assert desk.sets(served, 0.9) is None
     finally:
         desk.close()
+
+
+def test_text_reaches_own_models_and_is_refused_where_others_would_never_answer(tmp_path: Path) -> None:
+    X, y = cancer()
+    frame = pd.DataFrame({"radius": X[:, 0], "size": np.where(X[:, 3] > 600, "large", "small")})
+    columns = make_column_transformer((OneHotEncoder(), ["size"]), remainder="passthrough")
+    model = make_pipeline(columns, LogisticRegression()).fit(frame, y)
+    for own in (["mine"], []):
+        learner = FedDES(Pool({"mine": model}), own=own, features="decision")
+        learner.fit(frame[:200], y[:200]).save(tmp_path / f"own-{len(own)}")
+    desk = open_desk(tmp_path / "own-1")
+    try:
+        assert [feature.values for feature in desk.about.features] == [(), ("large", "small")]
+        sent = np.stack([X[200:230, 0], (X[200:230, 3] <= 600)], axis=1)
+        served = desk.answer(sent.astype(np.float32))
+        np.testing.assert_array_equal(served.probabilities.argmax(axis=1), learner.predict(frame[200:230]))
+    finally:
+        desk.close()
+    with pytest.raises(PeerwiseError, match=r"column 'size' holds text, and models that are not own ones"):
+        open_desk(tmp_path / "own-0")
 
 
 def test_what_cannot_be_served_is_told(tmp_path: Path, fitted: Sites) -> None:

@@ -123,6 +123,12 @@ def _about(folder: Path, tree: dict[str, Any], digest: str, calibrated: int) -> 
             f"model {lost[0]!r} could not be exported" if lost else "the learner was fitted on outputs, without models"
         )
         raise ConfigError(f"{folder} cannot be served: {which}. Expected a pool whose models are all in the folder.")
+    texts = [column["name"] for column in columns or () if column["values"] is not None]
+    if texts and len(tree["own"]) < len(tree["models"]):
+        raise ConfigError(
+            f"{folder} cannot be served: column {texts[0]!r} holds text, and models that are not own ones run in a "
+            f"process that takes numbers only. Fit the pool on numbers, such as codes of the categories."
+        )
     models = [
         ServedModel(name, OWN if place in tree["own"] else name, place in tree["own"], "", sha256(model["file"]))
         for place, (name, model) in enumerate(zip(tree["names"], tree["models"], strict=True))

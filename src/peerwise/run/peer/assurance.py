@@ -66,10 +66,12 @@ def rows_digest(site: Site) -> str:
 
 def _cascade(method: OneShot, site: Site) -> Cascade | None:
     _, own = pool_names(site)
-    rows = train_and_val(site)
+    rows, logits = train_and_val(site), labelled_logits(site)
+    if not np.isfinite(logits).all():  # of a model that answered these rows when the learner was fitted
+        return None
     return Cascade.fit(
         method.new_learner(site, own),
-        labelled_logits(site),
+        logits,
         rows.y,
         rows.X,
         own=own,
