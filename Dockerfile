@@ -7,7 +7,7 @@ COPY src src
 # torch first and by itself: its CPU build must be in place before anything else asks for torch
 RUN python -m venv /peerwise \
     && /peerwise/bin/pip install --no-cache-dir --constraint constraints.txt torch \
-    && /peerwise/bin/pip install --no-cache-dir --constraint constraints.txt ".[p2p,boosting]"
+    && /peerwise/bin/pip install --no-cache-dir --constraint constraints.txt ".[p2p,boosting,serve]"
 
 FROM python:3.11-slim
 COPY --from=build /peerwise /peerwise
@@ -15,6 +15,6 @@ RUN useradd --create-home --uid 10001 peerwise && mkdir /site && chown peerwise 
 USER peerwise
 WORKDIR /site
 VOLUME /site
-EXPOSE 7447
+EXPOSE 7447 8080
 ENTRYPOINT ["/peerwise/bin/peerwise"]
 CMD ["status"]
