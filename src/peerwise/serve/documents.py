@@ -14,7 +14,7 @@ ABOUT = (
 )
 ROW = {"age": 63, "sex": "male", "chol": 233, "thal": None}
 LEVEL = {"type": "number", "minimum": LEVELS[0], "maximum": LEVELS[1], "description": "Of the prediction sets."}
-FRUGAL = {"type": "boolean", "default": False, "description": "Ask no more models than can change the answer."}
+FRUGAL = {"type": "boolean", "default": False, "description": "Ask fewer models; a few answers may differ."}
 BODY = {
     "type": "object",
     "description": "Either `row` or `rows`. null, or a name that is absent, is a missing value.",
