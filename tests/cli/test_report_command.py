@@ -115,7 +115,7 @@ def test_what_cannot_be_is_one_sentence_with_the_remedy(runs: Path, tmp_path: Pa
     for arguments, message in (
         ((tmp_path / "lost",), "lost is not there: expected the folder of a run or of a site"),
         ((tmp_path / "empty",), "empty is no run: expected a folder that 'peerwise simulate' wrote"),
-        ((tmp_path / "file",), "file is not there: expected the folder of a run"),
+        ((tmp_path / "file",), "file is a file: expected the folder of a run"),
         ((unfinished,), "not finished: expected its index.json. Run the same 'peerwise simulate' again"),
         ((a, tmp_path / "lost"), "lost is not there"),
         ((a, "--table", "metods"), "--table: unknown table 'metods': did you mean 'methods'?"),

@@ -81,7 +81,12 @@ def test_latex_escapes_what_it_would_obey() -> None:
     assert len(body.strip().splitlines()) == len(NASTY)
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def can_typeset() -> bool:
+    found = shutil.which("pdflatex") and shutil.which("kpsewhich")
+    return bool(found) and subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_typeset(), reason="needs pdflatex with booktabs")
 def test_latex_is_latex(tmp_path: Path) -> None:
     frame = r"\documentclass{article}\usepackage{booktabs}\usepackage[T1]{fontenc}\begin{document}%s\end{document}"
     (tmp_path / "t.tex").write_text(frame % as_latex(SHEET))
