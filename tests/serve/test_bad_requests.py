@@ -127,12 +127,12 @@ def test_a_table_is_told_what_is_wrong_with_its_rows(
 ) -> None:
     service = client()
     began = time.process_time()
-    refused(service.post("/v1/predict", content=body, headers=headers), status, said)
+    check_refused(service.post("/v1/predict", content=body, headers=headers), status, said)
     assert time.process_time() - began < 3
     assert service.post("/v1/predict", json={"row": {"age": 50}}).status_code == 200
 
 
-def refused(answer: Any, status: int, said: str) -> dict[str, Any]:
+def check_refused(answer: Any, status: int, said: str) -> dict[str, Any]:
     error: dict[str, Any] = answer.json()["error"]
     assert (answer.status_code, error["status"]) == (status, status), error
     assert said in error["message"], error["message"]
@@ -144,7 +144,7 @@ def refused(answer: Any, status: int, said: str) -> dict[str, Any]:
 
 def test_a_wrong_field_is_named_with_its_value_and_what_was_expected() -> None:
     rows = [{"age": 50}, {"age": "old", "sex": "f"}]
-    error = refused(client().post("/v1/predict", json={"rows": rows}), 422, "And 1 more.")
+    error = check_refused(client().post("/v1/predict", json={"rows": rows}), 422, "And 1 more.")
     assert error["fields"] == [
         {
             "field": "rows[1].age",
@@ -164,15 +164,19 @@ def test_a_wrong_field_is_named_with_its_value_and_what_was_expected() -> None:
 @pytest.mark.parametrize("query", ["level=0.4", "level=much", "frugal=perhaps", "levle=0.9", "level=nan", "level=inf"])
 def test_what_is_asked_for_in_the_address_is_checked_too(query: str) -> None:
     rows = b"age,chol,sex\n1,2,male\n"
-    refused(client().post(f"/v1/predict?{query}", content=rows, headers=CSV), 422, f"{query.partition('=')[0]} is ")
+    check_refused(
+        client().post(f"/v1/predict?{query}", content=rows, headers=CSV), 422, f"{query.partition('=')[0]} is "
+    )
 
 
 def test_with_json_nothing_is_asked_for_in_the_address() -> None:
-    refused(client().post("/v1/predict?level=0.8", content=row(age=1), headers=JSON), 422, "in the body")
+    check_refused(client().post("/v1/predict?level=0.8", content=row(age=1), headers=JSON), 422, "in the body")
 
 
 def test_only_one_row_is_explained() -> None:
-    refused(client().post("/v1/explain", json={"rows": [{"age": 1}, {"age": 2}]}), 413, "2 rows: expected at most 1")
+    check_refused(
+        client().post("/v1/explain", json={"rows": [{"age": 1}, {"age": 2}]}), 413, "2 rows: expected at most 1"
+    )
 
 
 FLAT = [[0] * 5 for _ in range(4)]
@@ -198,7 +202,7 @@ PICTURES = [
 
 @pytest.mark.parametrize(("sent", "said"), PICTURES, ids=range(len(PICTURES)))
 def test_an_image_is_told_what_is_wrong_with_its_pixels(sent: Any, said: str) -> None:
-    refused(client(SmallDesk("image")).post("/v1/predict", json={"row": sent}), 422, said)
+    check_refused(client(SmallDesk("image")).post("/v1/predict", json={"row": sent}), 422, said)
 
 
 FILES = [
@@ -213,18 +217,18 @@ FILES = [
 
 @pytest.mark.parametrize(("body", "status", "said"), FILES, ids=range(len(FILES)))
 def test_a_picture_that_cannot_be_read_is_refused_before_it_is_unpacked(body: bytes, status: int, said: str) -> None:
-    refused(client(SmallDesk("image")).post("/v1/predict", content=body, headers=PNG), status, said)
+    check_refused(client(SmallDesk("image")).post("/v1/predict", content=body, headers=PNG), status, said)
 
 
 def test_a_table_is_not_taken_for_pictures_nor_a_file_for_images_of_other_channels() -> None:
     service = client(SmallDesk("image"))
-    refused(
+    check_refused(
         service.post("/v1/predict", content=b"age\n1\n", headers=CSV), 415, "expected application/json or image/png"
     )
     desk = SmallDesk("image")
     desk.about.inputs["x"] = (7, 4, 5)
     answer = client(desk).post("/v1/predict", content=png(np.zeros((4, 5), np.uint8)), headers=PNG)
-    refused(answer, 415, "7 channels")
+    check_refused(answer, 415, "7 channels")
 
 
 SEQUENCES = [
@@ -239,19 +243,19 @@ SEQUENCES = [
 
 @pytest.mark.parametrize(("sent", "said"), SEQUENCES, ids=range(len(SEQUENCES)))
 def test_a_sequence_is_told_what_is_wrong_with_its_numbers(sent: Any, said: str) -> None:
-    refused(client(SmallDesk("sequence")).post("/v1/predict", json={"row": sent}), 422, said)
+    check_refused(client(SmallDesk("sequence")).post("/v1/predict", json={"row": sent}), 422, said)
 
 
 @pytest.mark.parametrize("query", ["offset=-1", "limit=501", "limit=x", "offset=99999999999", "limit=%C2%B2"])
 def test_a_page_of_cases_that_there_cannot_be_is_refused(query: str) -> None:
-    refused(client().get(f"/v1/cases?{query}"), 422, f"{query.partition('=')[0]} is ")
+    check_refused(client().get(f"/v1/cases?{query}"), 422, f"{query.partition('=')[0]} is ")
 
 
 def test_paths_and_methods_that_there_are_not_are_told_in_the_same_shape() -> None:
     service = client()
-    refused(service.get("/v2/predict"), 404, "no such path")
-    refused(service.get("/v1/predict/"), 404, "no such path")
-    refused(service.get("/v1/predict"), 405, "does not take this method")
-    refused(service.get("/docs"), 404, "no such path")
-    refused(service.get("/page/..%2fapp.py"), 404, "no such")
-    refused(service.get("/page/../app.py"), 404, "no such")
+    check_refused(service.get("/v2/predict"), 404, "no such path")
+    check_refused(service.get("/v1/predict/"), 404, "no such path")
+    check_refused(service.get("/v1/predict"), 405, "does not take this method")
+    check_refused(service.get("/docs"), 404, "no such path")
+    check_refused(service.get("/page/..%2fapp.py"), 404, "no such")
+    check_refused(service.get("/page/../app.py"), 404, "no such")

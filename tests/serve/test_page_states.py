@@ -92,7 +92,9 @@ def test_a_service_that_is_gone_is_told_plainly(browser: Any) -> None:
     page.get_by_role("heading", name="No answer from the service").wait_for()
     page.get_by_role("button", name="Try again").wait_for()
     page.get_by_role("tab", name="Peers").click()
-    page.get_by_role("tabpanel", name="Peers").get_by_role("heading", name="No answer from the service").wait_for()
+    peers = page.get_by_role("tabpanel", name="Peers")
+    peers.get_by_role("heading", name="No answer from the service").wait_for()
+    assert peers.get_by_role("button", name="Try again").is_visible()
     context.close()
 
 
@@ -210,3 +212,4 @@ def test_a_service_that_is_still_starting_is_told_and_can_be_asked_again(browser
         page.get_by_text("the bundle is being opened").wait_for()
         page.get_by_role("button", name="Try again").click()
         page.get_by_label("age", exact=True).wait_for()
+        assert page.get_by_label("age", exact=True).is_editable()

@@ -12,12 +12,13 @@ from peerwise.methods import Method
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
 from peerwise.run.rounds import answer
-from peerwise.serve.desk import About, Desk, Served
+from peerwise.serve.desk import About, Served
 from peerwise.serve.known_rows import KnownRows
+from peerwise.serve.worker_desk import WorkerDesk
 from peerwise.trust.prediction_sets import PredictionSets
 
 
-class MethodDesk(Desk):
+class MethodDesk(WorkerDesk):
     """Where a method has no trust, no models are named; none of these can be frugal."""
 
     def __init__(
@@ -31,9 +32,8 @@ class MethodDesk(Desk):
         known: KnownRows,
         sets: PredictionSets | None,
     ) -> None:
-        self.about = about
-        self._method, self._site, self._worker, self._peers, self._known = method, site, worker, peers, known
-        self._sets = sets
+        super().__init__(about, worker, peers)
+        self._method, self._site, self._known, self._sets = method, site, known, sets
 
     def answer(self, X: Any, *, frugal: bool = False) -> Served:
         with one_thread():
@@ -55,21 +55,8 @@ class MethodDesk(Desk):
     def explain(self, X: Any) -> dict[str, Any] | None:
         return None
 
-    def peers(self) -> list[dict[str, Any]]:
-        return self._peers
-
     def cases(self) -> list[dict[str, Any]]:
         return self._known.cases()
 
     def is_alive(self) -> bool:
         return True  # the worker starts when it is first needed
-
-    def revive(self) -> bool:
-        return self._worker.revive()
-
-    @property
-    def restarts(self) -> int:
-        return max(0, self._worker.started - 1)
-
-    def close(self) -> None:
-        self._worker.close()

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from peerwise.models import one_thread
 from peerwise.models.outputs import count_rows
 from peerwise.models.worker import Worker
-from peerwise.serve.desk import About, Desk, Served
+from peerwise.serve.desk import About, Served
 from peerwise.serve.known_rows import KnownRows
 from peerwise.serve.panel import Panel
+from peerwise.serve.worker_desk import WorkerDesk
 from peerwise.space import softmax
 from peerwise.trust import TrustLearner
 from peerwise.trust.base import some_rows
@@ -24,7 +25,7 @@ from peerwise.trust.frugal import Cascade
 from peerwise.trust.prediction_sets import PredictionSets
 
 
-class PoolDesk(Desk):
+class PoolDesk(WorkerDesk):
     """``sets`` and ``frugal_sets`` are calibrated on what is said with all models, and with the ``cascade``."""
 
     def __init__(
@@ -40,8 +41,8 @@ class PoolDesk(Desk):
         cascade: Cascade | None = None,
         frugal_sets: PredictionSets | None = None,
     ) -> None:
-        self.about = about
-        self._learner, self._panel, self._worker, self._peers, self._known = learner, panel, worker, peers, known
+        super().__init__(about, worker, peers)
+        self._learner, self._panel, self._known = learner, panel, known
         self._sets, self._cascade, self._frugal_sets = sets, cascade, frugal_sets
 
     def answer(self, X: Any, *, frugal: bool = False) -> Served:
@@ -81,24 +82,11 @@ class PoolDesk(Desk):
             "note": remark(found),
         }
 
-    def peers(self) -> list[dict[str, Any]]:
-        return self._peers
-
     def cases(self) -> list[dict[str, Any]]:
         return [] if self._known is None else self._known.cases()
 
     def is_alive(self) -> bool:
         return self._worker.pid is not None or len(self._panel.own) == len(self._panel.names)
-
-    def revive(self) -> bool:
-        return self._worker.revive()
-
-    @property
-    def restarts(self) -> int:
-        return max(0, self._worker.started - 1)
-
-    def close(self) -> None:
-        self._worker.close()
 
     def _frugally(self, X: Any, cascade: Cascade) -> Served:
         failed: dict[str, str] = {}
