@@ -20,6 +20,7 @@ from peerwise.errors import STOPS_A_RUN, ConfigError, choices, reason
 from peerwise.methods import check_value
 from peerwise.parcels import write_atomic
 from peerwise.run.contenders import Contender, contenders
+from peerwise.run.crew import LOST, spread
 from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.finished import Run, results_of
 from peerwise.run.folder import RunFolder
@@ -77,7 +78,7 @@ def simulate(
             results = results_of(answers.predictions)
             folder.save_results(results)
             write_atomic(folder.path / "curves.parquet", curves_of(answers.predictions).to_parquet(index=False))
-            about = _about(experiment, data, folder, answers.open, tell)
+            about = _about(experiment, data, folder, partial(_elsewhere, answers.open, workers), tell)
             save_index(folder, experiment, about, answers.places, answers.predictions)
             tell({"event": "end", "results": str(folder.path / "results.parquet")})
     return Run(experiment, results, Path(out) if out is not None else None, answers.predictions, **about)
@@ -100,6 +101,14 @@ class _Answers:
             tree |= {"rounds": one.method.rounds, "lr": one.lr}
             self.predictions[seed, one.label, site.name] = tree
             self.places[seed, one.label, site.name] = one.named(seed)
+
+
+def _elsewhere(open_case: Callable[[], dict[str, Any] | None], workers: int) -> dict[str, Any] | None:
+    """In a worker, if there are any: a process that only leads others imports nothing heavy, and can go on forking."""
+    if workers == 1:
+        return open_case()
+    [(_, found)] = spread(open_case, [()], 1)
+    return None if found == LOST else found
 
 
 def _about(
