@@ -278,6 +278,8 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         (["simulate", "rows.csv"], "say which target"),
         (["simulate", "lost.toml"], "lost.toml is not there"),
         (["simulate", "wrong.toml"], "wrong.toml: unknown experiment key 'sede': did you mean 'seeds'?"),
+        (["simulate", "digits", "--fast"], "--fast is for experiment files"),
+        (["simulate", "right.toml", "--fast"], "right.toml: fast is {}: expected a table of smaller sizes"),
         (["simulate", "right.toml", "--seeds", "2"], "seeds cannot be given beside it"),
         (
             ["simulate", "heart_disease", "--partition", "vertical", "--sites", "3"],

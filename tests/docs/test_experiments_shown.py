@@ -12,9 +12,13 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_an_experiment_is_read_and_checked_in_full(file: Path) -> None:
-    points = read_experiments(file)
+SIZES = [(file, False) for file in FILES]
+SIZES += [(file, True) for file in FILES if "\n[fast]\n" in file.read_text("utf-8")]
+
+
+@pytest.mark.parametrize(("file", "fast"), SIZES, ids=lambda part: getattr(part, "stem", "fast" if part else "full"))
+def test_an_experiment_is_read_and_checked_in_full(file: Path, fast: bool) -> None:
+    points = read_experiments(file, fast=fast)
     assert points
     assert len({point.to_toml() for point in points.values()}) == len(points), "two points of a grid are the same"
     for point in points.values():

@@ -189,6 +189,30 @@ def test_a_grid_gives_one_experiment_for_each_point(tmp_path: Path) -> None:
     assert all(Path(name).name == name for name in found)
 
 
+def test_the_table_fast_takes_the_place_of_full_sizes_only_when_asked(tmp_path: Path) -> None:
+    path = written(tmp_path, 'dataset = "digits"\nrows = 900\nmethods = ["local", "feddes"]\n[fast]\nrows = 200\n'
+                             '"feddes.k" = 3\n[grid]\nsites = [2, 3]\n')  # fmt: skip
+    assert [one.rows for one in read_experiments(path).values()] == [900, 900]
+    small = read_experiments(path, fast=True)
+    assert [(one.sites, one.rows, one.settings("feddes")) for one in small.values()] == [
+        (2, 200, {"k": 3}),
+        (3, 200, {"k": 3}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seeds = 1", "trial.toml: fast is {}: expected a table of smaller sizes"),
+        ("fast = 3", "trial.toml: fast is 3: expected a table"),
+        ("[fast]\nrow = 200", "trial.toml: unknown method or experiment key 'row': did you mean 'rows'"),
+    ],
+)
+def test_a_file_without_fast_sizes_or_with_wrong_ones_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_experiments(written(tmp_path, text), fast=True)
+
+
 def test_without_a_grid_there_is_one_experiment_named_after_the_file(tmp_path: Path) -> None:
     assert list(read_experiments(written(tmp_path, 'dataset = "digits"'))) == ["trial"]
 

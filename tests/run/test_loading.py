@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,9 @@ def test_provenance_says_what_is_needed_and_nothing_private(kept: tuple[Run, Pat
     assert len(found["data"]["sha256"]) == len(found["sha256"]["split.json"]) == 64
     assert found["sessions"][0]["workers"] == 1
     assert found["cores"] >= 1
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+    if head.returncode == 0:  # in a checkout, which says what the numbers were made with
+        assert head.stdout.startswith(found["commit"].rstrip("+"))
     text = json.dumps(found)
     for private in (str(kept[1]), str(Path.home()), "/tmp"):
         assert private not in text

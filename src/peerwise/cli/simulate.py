@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   peerwise simulate digits --models mlp --methods local,fedavg,fedprox:strong --set fedprox:strong.mu=1 \\
       --rounds 20 --lr 0.05 --tune 3
   peerwise simulate experiments/heart.toml
+  peerwise simulate experiments/feddes_fashion.toml --fast --workers 2 --out runs/feddes_fashion
 
 running again with the same --out goes on where it stopped; adding methods or seeds reuses trained models.
 """
@@ -48,6 +49,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "dataset", nargs="?", help="a data set (peerwise list datasets), a file, or an experiment .toml"
     )
+    parser.add_argument("--fast", action="store_true", help="the smaller sizes that an experiment .toml has in [fast]")
     parser.add_argument("--split", metavar="FILE.npz", help="a split file: rows, sites and splits are taken from it")
     parser.add_argument("--partition", help="how rows are shared out (peerwise list partitions)")
     for name in _partition_flags():
@@ -156,7 +158,9 @@ def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:
                 f"{arguments.dataset} says what to run; {', '.join(sorted(settings))} cannot be given beside it. "
                 f"Change the file."
             )
-        return read_experiments(arguments.dataset)
+        return read_experiments(arguments.dataset, fast=arguments.fast)
+    if arguments.fast:
+        raise ConfigError("--fast is for experiment files, which say what is smaller: expected a .toml file with it.")
     if arguments.split and arguments.dataset:
         raise ConfigError(f"both a data set ({arguments.dataset}) and --split {arguments.split}: expected one of them.")
     dataset = arguments.split or arguments.dataset

@@ -177,5 +177,5 @@ def _differences(a: Run, b: Run, names: tuple[str, str]) -> Sheet:
 
 def _settled(run: Run) -> Iterator[tuple[str, str]]:
     """What was chosen, and what it ran with, by dotted name."""
-    parts = {key: run.provenance.get(key) for key in ("packages", "python", "platform", "processor", "cores")}
+    parts = {key: run.provenance.get(key) for key in ("packages", "python", "platform", "processor", "cores", "commit")}
     yield from flat({**configuration(run.experiment), **parts})

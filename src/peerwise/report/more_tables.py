@@ -28,8 +28,8 @@ CURVES = "After each round, from 0: the mean over sites and seeds, and the least
 SPLIT = "Train rows by class, seed {}"
 SETTINGS = "Of each method; changed: not as it is by default"
 ORIGIN = "Noted when the numbers were made"
-ORDER = ("data", "seeds", "sha256", "sessions", "seconds", "python", "platform", "processor", "cores", "configuration",
-         "packages")  # fmt: skip
+ORDER = ("data", "seeds", "sha256", "sessions", "seconds", "python", "platform", "processor", "cores", "commit",
+         "configuration", "packages")  # fmt: skip
 
 
 def calibration_table(run: Run) -> Sheet | None:

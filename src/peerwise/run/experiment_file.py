@@ -17,10 +17,11 @@ from peerwise.methods.registry import base_name
 from peerwise.run.experiment import Experiment, experiment_from
 
 
-def read_experiments(path: str | Path) -> dict[str, Experiment]:
+def read_experiments(path: str | Path, *, fast: bool = False) -> dict[str, Experiment]:
     """The experiments of a TOML file: one, or one for each point of its ``[grid]``, all checked; name -> experiment.
 
-    A grid key is dotted, its value a list: ``"partition_settings.alpha" = [0.1, 1.0]``.
+    A grid key is dotted, its value a list: ``"partition_settings.alpha" = [0.1, 1.0]``. The file's own sizes are the
+    full ones; with ``fast`` those of its table ``[fast]``, whose keys are dotted too, take their place.
     """
     path = Path(path)
     if not path.is_file():
@@ -30,6 +31,9 @@ def read_experiments(path: str | Path) -> dict[str, Experiment]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}.") from error
     try:
+        small = settings.pop("fast", {})
+        if fast:
+            _shrink(settings, small)
         return _points(path.stem, settings, settings.pop("grid", {}))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -50,6 +54,13 @@ def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
         if not isinstance(inner, dict):
             raise ConfigError(f"{key}: {part!r} is {inner!r}, which has no keys of its own.")
     inner[path[-1]] = value
+
+
+def _shrink(settings: dict[str, Any], small: Any) -> None:
+    if not isinstance(small, dict) or not small:
+        raise ConfigError(f"fast is {small!r}: expected a table of smaller sizes, e.g. [fast] with rows = 2000.")
+    for key, value in small.items():
+        set_key(settings, key, value)
 
 
 def _points(stem: str, settings: Mapping[str, Any], grid: Any) -> dict[str, Experiment]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ def provenance(experiment: Experiment, data: Dataset, digest: str, folder: Path)
 
     * ``configuration``: the experiment's keys; of paths the last part alone
     * ``seeds``; ``data``: ``name``, ``rows``, ``sha256``, ``source``, ``licence``; ``sha256`` by file
-    * ``packages`` with their versions, ``python``, ``platform``, ``processor``, ``cores``
+    * ``packages`` with their versions, ``python``, ``platform``, ``processor``, ``cores``; ``commit`` of a checkout
     * ``sessions`` that did some work, each with ``started`` and ``ended`` (UTC) and its ``workers``; ``seconds`` of all
     """
     sessions = work_sessions(_events(folder / "events.jsonl"))
@@ -54,11 +55,29 @@ def environment() -> dict[str, Any]:
     """The software and the hardware, without a name that tells whose they are."""
     return {
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        **({"commit": found} if (found := commit()) else {}),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count() or 0,
     }
+
+
+def commit() -> str | None:
+    """The commit that this code was checked out from, with "+" where its files were changed since; None for an
+    installed package, also where that lies in somebody else's repository."""
+    here = Path(__file__).parents[1]
+
+    def asked(*words: str) -> str | None:
+        try:
+            found = subprocess.run(["git", "-C", here, *words], capture_output=True, text=True, timeout=10, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return found.stdout.strip() if found.returncode == 0 else None
+
+    if not asked("ls-files", "--error-unmatch", "__init__.py") or not (head := asked("rev-parse", "--short=9", "HEAD")):
+        return None
+    return head + ("+" if asked("status", "--porcelain", "--untracked-files=no", ".") else "")
 
 
 def bare(value: Any) -> Any:
