@@ -16,7 +16,7 @@ from peerwise.run.peer.shelves import outbox, server, session_config, zenoh_shel
 
 LIST_SECONDS = 30.0  # how often the list of members is asked for
 AGAIN_SECONDS = 5.0
-QUIET = ("known", "nothing", "unreachable")  # outcomes that are no news
+QUIET = ("known", "nothing", "unreachable", "not fetched")  # outcomes that are no news
 
 Tell = Callable[[str], None]
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ClassMismatch, ExchangeError, ParcelError, PeerwiseError, StorageError, reason
@@ -16,13 +19,15 @@ from peerwise.models.worker import Worker, contract
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import check_card
 from peerwise.parcels.gate import Gate, ModelFacts, broke_the_worker, checked_models
+from peerwise.parcels.promise import promising
 from peerwise.parcels.signed import Manifest, unseal
-from peerwise.run.peer.arrivals import arrivals, decisions, forget, forget_older, in_use, keep_arrival
+from peerwise.run.peer.arrivals import Decided, arrivals, decisions, forget, forget_older, in_use, keep_arrival
 from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.membership import show_list
 
 TOPIC = "models"
+FETCHED = "fetched"
 TRIED = 256  # own rows on which a peer's model must keep its contract before anybody looks at it
 
 SECONDS = re.compile(r"[0-9]+ seconds")  # since something: all that changes in what is the same reason
@@ -30,19 +35,31 @@ SECONDS = re.compile(r"[0-9]+ seconds")  # since something: all that changes in 
 Outcome = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Here:
+    """What one pull works with. What has arrived and what was decided are read once, not once a member: a pull looks at
+    each member once, and changes nothing of the others."""
+
+    peer: PeerFolder
+    exchange: SignedExchange
+    site: Site
+    gate: Gate
+    worker: Worker
+    versions: Mapping[tuple[str, int], Decided]
+    decided: Mapping[tuple[str, int], tuple[Decided, str, str]]
+
+
 def pull(peer: PeerFolder, shelf: Shelf, worker: Worker) -> dict[str, Any]:
     """What became of each member's models, and whether the fitted pool had to change at once."""
     with peer.held():
         members = take_list(peer, shelf)
         peer.take_next_key()
-        fetched = peer.path / "fetched"
-        exchange = peer.exchange(shelf, have=fetched)
-        site, gate = peer.site(), Gate(worker)
-        peers = {}
-        for name in others(peer):
-            peers[name] = _pull_one(peer, exchange, name, site, gate, worker)
-            shutil.rmtree(fetched, ignore_errors=True)  # what was taken in lies with the arrivals
-        for name in {arrival.site for arrival in arrivals(peer)} - set(peers):
+        exchange = peer.exchange(shelf, have=peer.path / FETCHED)
+        versions = {(arrival.site, arrival.version): arrival.decided for arrival in arrivals(peer)}
+        here = Here(peer, exchange, peer.site(), Gate(worker), worker, versions, decisions(peer.ledger))
+        looked = {name: _tried(here, name, partial(_looked, here, name)) for name in others(peer)}
+        peers = looked | _fetched(here, looked)
+        for name in {site for site, _ in versions} - set(peers):
             _leave(peer, name, "no member any more")
             peers[name] = {"outcome": "removed", "why": "no member any more"}
         forget_older(peer)
@@ -75,42 +92,73 @@ def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
     return {"version": found.version, "expires": found.expires, "note": ""}
 
 
-def _pull_one(peer: PeerFolder, exchange: SignedExchange, name: str, site: Site, gate: Gate, worker: Worker) -> Outcome:
+def _tried(here: Here, name: str, step: Callable[[], Any]) -> Any:
     """Whatever is wrong with one peer's models is noted, and is no loss but of that peer."""
     try:
-        found = exchange.fetch(name, TOPIC)
-        if found is None:
-            return {"outcome": "nothing", "why": "it has published nothing"}
-        manifest = found[0]
-        if manifest.withdrawn is not None:
-            return _withdrawn(peer, manifest)
-        if any(a.site == name and a.version == manifest.version for a in arrivals(peer)):
-            _follow(peer, manifest)  # a pull that was killed may have left that to this one
-            return {"outcome": "known", "version": manifest.version}
-        return _take_in(peer, manifest, exchange.blobs(manifest), site, gate, worker)
+        return step()
     except StorageError:  # our own disk: no peer is to blame
         raise
     except ExchangeError as error:
-        note_once(peer, name, TOPIC, reason(error))
+        note_once(here.peer, name, TOPIC, reason(error))
         return {"outcome": "unreachable", "why": str(error)}
     except PeerwiseError as error:
-        note_once(peer, name, TOPIC, reason(error))
+        note_once(here.peer, name, TOPIC, reason(error))
         return {"outcome": "refused", "why": reason(error)}
 
 
-def _take_in(
-    peer: PeerFolder, manifest: Manifest, blobs: Mapping[str, bytes], site: Site, gate: Gate, worker: Worker
-) -> Outcome:
-    parcel = unseal(manifest, blobs)
-    _check_claims(peer, check_card(manifest.card))
-    passed, facts, left_out = admitted(parcel, manifest.site, site, peer.task.inputs, gate, worker)
+def _looked(here: Here, name: str) -> Outcome | Manifest:
+    """What a member says, without any of its models; a manifest if they are new."""
+    found = here.exchange.fetch(name, TOPIC)
+    if found is None:
+        return {"outcome": "nothing", "why": "it has published nothing"}
+    manifest = found[0]
+    if manifest.withdrawn is not None:
+        return _withdrawn(here.peer, manifest)
+    if (name, manifest.version) in here.versions:
+        _follow(here, manifest)  # a pull that was killed may have left that to this one
+        return {"outcome": "known", "version": manifest.version}
+    _check_claims(here.peer, check_card(manifest.card))
+    return manifest
+
+
+def _fetched(here: Here, looked: Mapping[str, Outcome | Manifest]) -> dict[str, Outcome]:
+    """Newer versions of the peers that this site has, and of the others as many as the settings allow, the most
+    promising first. One whose models do not pass takes no place."""
+    new = {name: found for name, found in looked.items() if isinstance(found, Manifest)}
+    most = here.peer.settings.most_peers
+    taken_back = {name for name, found in looked.items() if isinstance(found, dict) and found["outcome"] == "withdrawn"}
+    have = {site for (site, _), what in here.versions.items() if what != "refused" and site in looked} - taken_back
+    room = max(0, most - len(have)) if most else len(new)
+    order = _promising(here, new) if most else list(new)
+    outcomes: dict[str, Outcome] = {}
+    for name in sorted(order, key=lambda name: name not in have):
+        if name not in have and room == 0:
+            why = f"others promise more by their cards, and there is room for {most} (most_peers)"
+            outcomes[name] = {"outcome": "not fetched", "why": why}
+            continue
+        outcomes[name] = _tried(here, name, partial(_take_in, here, new[name]))
+        shutil.rmtree(here.peer.path / FETCHED, ignore_errors=True)  # what was taken in lies with the arrivals
+        room -= name not in have and outcomes[name]["outcome"] == "new"
+    return outcomes
+
+
+def _promising(here: Here, new: Mapping[str, Manifest]) -> list[str]:
+    labels, site = np.concatenate([here.site.train.y, here.site.val.y]), here.site
+    shares = np.bincount(labels, minlength=len(site.classes)) / len(labels)
+    cards = {name: manifest.card or {} for name, manifest in new.items()}
+    return promising(cards, dict(zip(site.classes, shares.tolist(), strict=True)), here.peer.name)
+
+
+def _take_in(here: Here, manifest: Manifest) -> Outcome:
+    peer, parcel = here.peer, unseal(manifest, here.exchange.blobs(manifest))
+    passed, facts, left_out = admitted(parcel, manifest.site, here.site, peer.task.inputs, here.gate, here.worker)
     for model, why in left_out.items():
         note_once(peer, manifest.site, model, why, version=manifest.version)
     if left_out and not passed:
         raise ParcelError(f"none of its models passed: {next(iter(left_out.values()))}")
     keep_arrival(peer, manifest, Parcel(**{**parcel, "models": passed}) if passed else parcel, facts, left_out)
     peer.ledger.add("arrived", site=manifest.site, version=manifest.version, models=sorted(passed))
-    _follow(peer, manifest)
+    _follow(here, manifest)
     return {"outcome": "new", "version": manifest.version, "models": sorted(passed), "left_out": left_out}
 
 
@@ -170,10 +218,10 @@ def _check_names(found: ModelFacts, site: Site, sender: str) -> None:
         )
 
 
-def _follow(peer: PeerFolder, manifest: Manifest) -> None:
+def _follow(here: Here, manifest: Manifest) -> None:
     """Accept without asking where the settings say so; the ledger says that nobody was asked."""
-    ask, site = peer.settings.ask, manifest.site
-    decided = {version: what for (name, version), (what, _, _) in decisions(peer.ledger).items() if name == site}
+    peer, ask, site = here.peer, here.peer.settings.ask, manifest.site
+    decided = {version: what for (name, version), (what, _, _) in here.decided.items() if name == site}
     before = {version: what for version, what in decided.items() if version < manifest.version}
     if manifest.version in decided:
         return

@@ -44,6 +44,7 @@ class Settings:
 
     ``ask``: how often a person decides on a peer's models: "first" (its later versions follow by themselves), "always"
     (every version), or "never". Nothing skips the gate.
+    ``most_peers``: of more members, only the models of so many are fetched, by what their cards promise; 0: all.
     ``min_leaf``: a forest with smaller leaves does not leave. ``attack_seconds`` may be spent on the membership attack.
     ``valid_days``: how long what is published may be used. ``quorum`` and ``deadline`` (seconds) end a round.
     """
@@ -60,6 +61,7 @@ class Settings:
     method_settings: dict[str, Any] = field(default_factory=dict)
     licence: str = ""
     ask: Literal["first", "always", "never"] = "first"
+    most_peers: int = 0
     min_leaf: int = 10
     attack_seconds: float = 20.0
     valid_days: int = 365
@@ -78,7 +80,7 @@ class Settings:
 
 
 LONGEST = 731  # days: nothing that is signed may live longer
-LOWEST = {"seed": 0, "min_leaf": 1, "attack_seconds": 0, "valid_days": 1, "quorum": 0, "deadline": 0}
+LOWEST = {"seed": 0, "most_peers": 0, "min_leaf": 1, "attack_seconds": 0, "valid_days": 1, "quorum": 0, "deadline": 0}
 
 
 def read_settings(path: Path) -> Settings:
