@@ -10,26 +10,24 @@ from peerwise.parcels.tree import sha256
 
 
 def promising(cards: Mapping[str, Mapping[str, Any]], shares: Mapping[str, float], own: str = "") -> list[str]:
-    """The sites of these checked cards, most promising first.
+    """The sites of these checked cards, by `promise`, greatest first; equals by a lot that falls otherwise for every
+    site (``own`` is its name), so that not all ask the same few.
 
-    ``shares``: how much of this site's rows each class has. A site comes before another if one of its models was
-    trained on classes that make up more of these rows; of equals, the one with more rows (by bucket); of those, by a
-    lot that falls otherwise for every site (``own`` is its name), so that not all ask the same few. A card can claim
-    what it likes: this says what to look at first, and nothing of whom to trust.
-
-    >>> small = {"rows": "10-49", "models": {"forest": {"training": {"classes_trained_on": "flu, cold"}}}}
+    >>> small = {"rows": "50-99", "models": {"forest": {"training": {"classes_trained_on": "flu, cold"}}}}
     >>> large = {"rows": "500-999", "models": {"forest": {"training": {"classes_trained_on": "cold"}}}}
     >>> promising({"large": large, "small": small}, {"flu": 0.7, "cold": 0.3})
     ['small', 'large']
     """
-    return sorted(
-        cards,
-        key=lambda site: (
-            -round(covered(cards[site], shares), 9),
-            -BUCKETS.index(cards[site]["rows"]),
-            sha256(f"{own}\n{site}".encode()),
-        ),
-    )
+    return sorted(cards, key=lambda site: (-promise(cards[site], shares), sha256(f"{own}\n{site}".encode())))
+
+
+def promise(card: Mapping[str, Any], shares: Mapping[str, float]) -> float:
+    """The share of this site's rows (``shares`` by class) whose class the peer has trained on, times the number of the
+    card's bucket of rows, which grows like their logarithm. docs/scale.md has what was tried.
+
+    A card can claim what it likes: this says what to look at first, and nothing of whom to trust.
+    """
+    return round(covered(card, shares) * BUCKETS.index(card["rows"]), 9)
 
 
 def covered(card: Mapping[str, Any], shares: Mapping[str, float]) -> float:
