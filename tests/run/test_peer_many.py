@@ -10,6 +10,7 @@ from hostile_models import HOSTILE
 from hostile_parts import file
 from peer_sites import CLASSES, Sites
 
+from peerwise.cli import main
 from peerwise.errors import ConfigError
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, Store
@@ -39,6 +40,18 @@ def test_only_the_models_that_promise_most_are_fetched(published_sites: Sites, w
     assert "room for 1 (most_peers)" in told["south"]["why"]
     assert outcomes(sites, worker) == {"south": "not fetched", "east": "known"}
     assert "south" not in " ".join(status(sites["north"])["due"])
+
+
+def test_the_command_tells_in_one_line_how_many_were_left(published_sites: Sites, capsys: Any) -> None:
+    sites = published_sites
+    sites.change("north", most_peers=1)
+    offer(sites, "south", "healthy")
+    offer(sites, "east", "healthy, ill")
+    assert main(["pull", "--folder", str(sites.root / "north")]) == 0
+    said = capsys.readouterr().out
+    assert "is new: m" in said
+    assert "1 more not fetched: others promise more by their cards" in said
+    assert "south" not in said
 
 
 def test_who_promises_much_and_sends_harm_takes_nobodys_place(published_sites: Sites, worker: Worker) -> None:

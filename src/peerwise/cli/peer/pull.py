@@ -40,10 +40,15 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     folded(console, f"list of members: version {version}" + (f"; no newer one is known: {note}" if note else ""), 4)
     if not found["peers"]:
         line(console, "there are no other members yet")
+    left = [outcome for outcome in found["peers"].values() if outcome["outcome"] == "not fetched"]
     for name, outcome in found["peers"].items():
+        if outcome in left:
+            continue
         folded(console, f"{name:<20} {_told(outcome)}", 21)
         for model, why in outcome.get("left_out", {}).items():
             folded(console, f"{'':<20} without {model}: {why}", 21)
+    if left:
+        folded(console, f"{len(left)} more not fetched: {left[0]['why']}", 4)
     if found["refitted"]:
         line(console, f"fitted again without {', '.join(found['refitted']['without'])}, which may no longer be used")
     if any(outcome["outcome"] == "new" for outcome in found["peers"].values()):
