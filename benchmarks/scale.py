@@ -92,30 +92,30 @@ def files() -> dict[str, float]:
 
 
 def file_costs(name: str, shape: tuple[int, ...]) -> dict[str, float]:
-    """Bytes; wall seconds of the gate, the trial, 1,000 answers and one."""
+    """Bytes; CPU seconds of the gate, the trial, 1,000 answers and one."""
     is_image, y = len(shape) > 1, np.arange(400) % 10
     X = np.random.default_rng(0).integers(0, 255, (1000, *shape)).astype(np.uint8 if is_image else np.float32)
     features = () if is_image else tuple(Feature(f"pixel{number}") for number in range(*shape))
     more = {"max_epochs": 1} if is_image else {}
     data = ZOO[name].fit(Rows(X[:400], y), None, classes=10, features=features, seed=0, **more).to_onnx()
     with Worker() as worker:
-        gate = _wall(lambda: Gate(worker).check(data, inputs={"x": shape}, classes=10), 5)
+        gate = _each(worker, lambda: Gate(worker).check(data, inputs={"x": shape}, classes=10), 20)
         model = worker.open(data, name)
-        trial = _wall(lambda: contract(model, X[:TRIED], 10), 5)
-        answers, one = _wall(lambda: model.predict_logits(X), 5), _wall(lambda: model.predict_logits(X[:1]), 20)
+        trial = _each(worker, lambda: contract(model, X[:TRIED], 10), 10)
+        answers = _each(worker, lambda: model.predict_logits(X), 10)
+        one = _each(worker, lambda: model.predict_logits(X[:1]), 500)
     costs = {"gate": gate, "trial": trial, "answers": answers, "one": one}
     print(f"{name}: {len(data):,} bytes; ms: " + ", ".join(f"{what} {1e3 * cost:.2f}" for what, cost in costs.items()))
     return {"bytes": len(data), **costs}
 
 
-def _wall(call: Callable[[], Any], repeats: int) -> float:
-    """The least of several: the worker is another process, whose CPU time is not ours."""
-    times = []
+def _each(worker: Worker, call: Callable[[], Any], repeats: int) -> float:
+    """Mean CPU seconds of this process and the worker."""
+    call()
+    before = _cpu(worker)
     for _ in range(repeats):
-        started = time.perf_counter()
         call()
-        times.append(time.perf_counter() - started)
-    return min(times)
+    return (_cpu(worker) - before) / repeats
 
 
 def pulled(sizes: list[int]) -> list[dict[str, float]]:

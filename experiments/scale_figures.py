@@ -32,6 +32,7 @@ def tables(found: pd.DataFrame) -> str:
     return summary(found).round(3).to_string()
 
 
+LOWEST = -4  # points; what is worse falls out of the picture
 STYLES = {
     "own rows (fetches all)": ("black", "--", "all are tried on own rows (needs all of them)"),
     "card": ("tab:blue", "-", "classes and rows on the card (most_peers)"),
@@ -74,6 +75,7 @@ def drawn(found: pd.DataFrame, file: Path) -> None:
     )  # fmt: skip
     left.set(xlabel="models fetched of all peers'", ylabel="points over the own model, mean of sites")
     right.set(xlabel="peers' models asked (dotted: that have a say) a row")
+    left.set_ylim(LOWEST, max(0.0, mean["gain"].max()) + 2)
     for axis in (left, right):
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter("{x:.0f}")

@@ -1,6 +1,7 @@
 """Every benchmark script runs at a tiny size, and says what it could not compare with."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,16 @@ def test_growth_prints_exponents_and_draws_them(tmp_path: Path) -> None:
     said = _printed("growth.py", "--rows", 60, 120, "--models", "--models-fixed", 3, "--plot", tmp_path / "growth.png")
     assert "exponents over rows: fit" in said
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_scale_measures_real_pulls_and_goes_on_to_a_million_sites() -> None:
+    said = _printed("scale.py", "--pulls", 2, 4, "--models", 3, 5, 8)
+    assert "pull of 4 members" in said
+    assert "fit on 1000 rows, 8 models" in said
+    lines = [line for line in said.splitlines() if line.startswith("| 1,000,000 |")]
+    assert len(lines) == 1
+    assert re.search(r"\d GB / [\d.]+ TB", lines[0]), "a million small and large files"
 
 
 @pytest.mark.slow
