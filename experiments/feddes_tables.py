@@ -109,20 +109,27 @@ def costs(found: Found) -> str:
 
 
 def over_all(found: Found) -> str:
-    """Each method over its bar in all settings: points, with the spread of the seeds' means, and sites."""
+    """Each method over its bar in all settings: points, the spread of the seeds' means, and sites; and over `local`
+    of the same run, whose loss is not weighted by class as that of a pool's models is."""
+    sites = pd.concat([assessment.sites.assign(here=str(setting)) for setting, (_, assessment) in found.items()])
+    sites = sites[sites["test_rows"] > 0].set_index(["here", "seed", "site"])
+    local = sites[sites["method"] == "local"]
     lines = []
-    for name in found[SETTINGS[0]][1].methods.index:
-        sites = pd.concat([assessment.sites for _, assessment in found.values()])
-        sites = sites[(sites["method"] == name) & sites["reference"].notna()]
-        if name == "local" or not len(sites):
+    for name in dict.fromkeys(sites["method"]):
+        if name == "local":
             continue
-        gains = 100 * sites["accuracy_gain"]
-        by_seed = gains.groupby(sites["seed"]).mean()
-        shares = [100 * float(np.mean(part)) for part in (gains > 1e-9, gains.abs() <= 1e-9, gains < -1e-9)]
-        worst = 100 * sites.groupby("seed")["accuracy_gain"].min().mean()
-        lines.append(_row(name, [f"{gains.mean():+.2f} ± {by_seed.std(ddof=0):.2f}",
-                                 " / ".join(f"{share:.0f}" for share in shares), f"{worst:+.1f}"]))  # fmt: skip
-    return _table(["method", "points over its bar", "won / tied / lost, % of sites", "worst site"], lines)
+        part = sites[sites["method"] == name]
+        gains = 100 * part["accuracy_gain"]
+        shares = [100 * float(np.mean(which)) for which in (gains > 1e-9, gains.abs() <= 1e-9, gains < -1e-9)]
+        cells = [_points(gains), _points(100 * part["balanced_accuracy_gain"]), " / ".join(f"{x:.0f}" for x in shares)]
+        worst = gains.groupby("seed").min().mean()
+        lines.append(_row(name, [*cells, f"{worst:+.1f}", _points(100 * (part["accuracy"] - local["accuracy"]))]))
+    heads = ["method", "points over its bar", "balanced", "won / tied / lost, % of sites", "worst site", "over `local`"]
+    return _table(heads, lines)
+
+
+def _points(gains: pd.Series) -> str:
+    return f"{gains.mean():+.2f} ± {gains.groupby('seed').mean().std(ddof=0):.2f}"
 
 
 def figure_2(found: Found, path: Path) -> None:
