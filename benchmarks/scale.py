@@ -11,7 +11,6 @@ and of the worker together. The last table goes on in straight lines.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +21,8 @@ import measure
 import numpy as np
 import psutil
 from pools import outputs
+from race.exponents import exponent
+from race.processes import ours
 from scale_federation import CLASSES, DAY, TASK, model_files, published, shelf, signed_manifest
 
 from peerwise import FedDES
@@ -42,19 +43,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pulls", type=int, nargs="+", default=[10, 30, 100, 300])
     parser.add_argument("--models", type=int, nargs="+", default=[10, 30, 100, 300, 1000, 3000])
-    parser.add_argument("--one", type=int, nargs=2, help=argparse.SUPPRESS)
     a = parser.parse_args()
-    if a.one:
-        print(json.dumps(fitted(*a.one)))
-        return
     units = letters() | files()
     pulls = pulled(a.pulls)
     fits = {rows: [_fit(rows, models) for models in a.models] for rows in ROWS}
     for what, costs in {"first pull": "first", "pull with nothing new": "again"}.items():
-        growth = measure.exponent(a.pulls, [found[costs] for found in pulls])
+        growth = exponent(a.pulls, [found[costs] for found in pulls]).value
         print(f"{what}: CPU s grow with the members to the {growth:.2f}")
     for rows, found in fits.items():
-        growth = {cost: measure.exponent(a.models[-3:], [one[cost] for one in found[-3:]]) for cost in found[0]}
+        growth = {cost: exponent(a.models[-3:], [one[cost] for one in found[-3:]]).value for cost in found[0]}
         print(f"fit, {rows} rows, largest sizes: exponents " + ", ".join(f"{k} {v:.2f}" for k, v in growth.items()))
     print(measure.load_line())
     wide = fits[max(ROWS)]
@@ -145,7 +142,7 @@ def _cpu(worker: Worker) -> float:
 
 
 def _fit(rows: int, models: int) -> dict[str, float]:
-    found = measure.again(__file__, "--one", str(rows), str(models)).said
+    found = ours("scale:fitted", rows=rows, models=models)["said"]
     line = f"CPU s {found['fit']:.2f}, one answer {1e3 * found['answer']:.2f} ms, peak {found['peak']:.0f} MB"
     print(f"fit on {rows} rows, {models} models: {line}")
     return found

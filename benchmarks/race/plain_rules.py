@@ -1,76 +1,22 @@
-"""The dynamic selection rules: ours against a straightforward one with scikit-learn's NearestNeighbors, in one run.
+"""The dynamic selection rules as one would write them down first: plain numpy over scikit-learn's NearestNeighbors.
 
-python benchmarks/dynamic.py [--queries 10000] [--models 100] [--rows 2000] [--classes 3] [--width 14] [--repeats 3]
-python benchmarks/dynamic.py --spaces inputs --rules KNORAE KNORAU --width 30
-
-Both get the same pool outputs and inputs, fit beforehand, and must give the same answers; what is timed is predicting.
-The straightforward one is written as the rules are published, in plain numpy over all rows, and its neighbours are
-those that ``NearestNeighbors(n_neighbors=k)`` finds with its defaults, or with ``metric="manhattan"`` in the decision
-space. With more than 15 inputs these defaults leave the tree for matrix products, and the ratio is the least: measure
-it by --width. Seconds of CPU time, one thread.
-"""
+Neighbours are those that ``NearestNeighbors(n_neighbors=k)`` finds with its defaults, or with ``metric="manhattan"`` in
+the decision space."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
-import measure
 import numpy as np
 from numpy.typing import NDArray
-from pools import outputs
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
 
 from peerwise.space import softmax
-from peerwise.trust.dynamic import DESKNN, DESP, KNOP, KNORAE, KNORAU, LCA, METADES, OLA, DynamicRule
 
 Array = NDArray[Any]
-RULES: tuple[type[DynamicRule], ...] = (KNORAE, KNORAU, OLA, LCA, DESP, DESKNN, KNOP, METADES)
 K, PROFILES = 7, 5
-
-
-def main() -> None:
-    a = _arguments()
-    rng = np.random.default_rng(a.seed)
-    logits, y = outputs(rng, a.rows + a.queries, a.models, a.classes)
-    inputs = rng.normal(size=(len(y), a.width)) + y[:, None]
-    known, asked = slice(a.rows), slice(a.rows, None)
-    print(f"{a.queries} queries, {a.models} models, {a.rows} known rows, {a.classes} classes, {a.width} inputs")
-    for space in a.spaces:
-        for rule in RULES:
-            if rule.__name__ not in a.rules or (rule is KNOP and space == "inputs"):
-                continue
-            settings = {} if rule is KNOP else {"space": space}
-            ours = rule(k=K, **settings).fit_outputs(logits[known], y[known], inputs[known])
-            plain = Straightforward(rule.__name__, space).fit(logits[known], y[known], inputs[known])
-
-            def answer(ours: DynamicRule = ours) -> Array:
-                return ours.predict_proba_outputs(logits[asked], inputs[asked]).argmax(axis=1)
-
-            def plainly(plain: Straightforward = plain) -> Array:
-                return plain.predict(logits[asked], inputs[asked])
-
-            same = (answer() == plainly()).mean()  # also compiles the kernels before the clock starts
-            mine, theirs = measure.fastest(answer, a.repeats), measure.fastest(plainly, a.repeats)
-            print(
-                f"{space:>8} {rule.__name__:>8}: ours {mine:6.3f} s, straightforward {theirs:6.3f} s, "
-                f"ratio {theirs / mine:5.1f} x, same answer for {100 * same:.2f} %"
-            )
-    print(measure.load_line())
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sizes = {"queries": 10_000, "models": 100, "rows": 2000, "classes": 3, "width": 14, "repeats": 3, "seed": 0}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    names = [rule.__name__ for rule in RULES]
-    parser.add_argument("--rules", nargs="+", choices=names, default=names)
-    parser.add_argument("--spaces", nargs="+", choices=["inputs", "decision"], default=["inputs", "decision"])
-    return parser.parse_args()
 
 
 class Straightforward:
@@ -85,7 +31,6 @@ class Straightforward:
         self.scores = softmax(logits)
         self.says = logits.argmax(axis=2)
         self.correct = self.says == y[:, None]
-        self.scaler = StandardScaler().fit(inputs)
         metric = {"metric": "manhattan"} if self.space == "decision" else {}
         points = self._points(self.scores, inputs)
         self.search = NearestNeighbors(n_neighbors=K, **metric).fit(points)
@@ -94,7 +39,7 @@ class Straightforward:
         return self
 
     def _points(self, scores: Array, inputs: Array) -> Array:
-        return scores.reshape(len(scores), -1) if self.space == "decision" else self.scaler.transform(inputs)
+        return scores.reshape(len(scores), -1) if self.space == "decision" else inputs
 
     def predict(self, logits: Array, inputs: Array) -> Array:
         scores = softmax(logits)
@@ -163,7 +108,3 @@ def _only_best(score: Array) -> Array:
     rows, best = np.arange(len(score)), score.argmax(axis=1)
     weights[rows, best] = score[rows, best] > 0
     return weights
-
-
-if __name__ == "__main__":
-    main()

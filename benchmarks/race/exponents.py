@@ -1,0 +1,35 @@
+"""Power laws by least squares over the logarithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import linregress, t
+
+
+class Exponent(NamedTuple):
+    """b of cost = a * size ** b, half the width of its 95 % confidence interval (NaN for two sizes), and R squared."""
+
+    value: float
+    margin: float
+    r_squared: float
+
+    def __str__(self) -> str:
+        margin = "" if np.isnan(self.margin) else f" ± {self.margin:.2f}"
+        return f"{self.value:.2f}{margin}"
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> Exponent | None:
+    """None with fewer than two sizes.
+
+    >>> str(exponent([1, 10, 100], [2, 20, 200]))
+    '1.00 ± 0.00'
+    """
+    if len(sizes) < 2:
+        return None
+    found = linregress(np.log(sizes), np.log(np.maximum(costs, 1e-9)))
+    freedom = len(sizes) - 2
+    margin = float(t.ppf(0.975, freedom) * found.stderr) if freedom else float("nan")
+    return Exponent(float(found.slope), margin, float(found.rvalue**2))

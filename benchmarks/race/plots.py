@@ -1,0 +1,48 @@
+"""One picture of growth: a row of plots for rows, models and sites, a line for each contender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from race.exponents import exponent
+
+SHOWN = {
+    "rows": {"fit or one epoch: CPU s": ("fit", "epoch"), "250 queries: CPU s": ("queries",), "peak MB": ("peak",)},
+    "models": {"fit or one epoch: CPU s": ("fit", "epoch"), "250 queries: CPU s": ("queries",), "peak MB": ("peak",)},
+    "sites": {"all: CPU s": ("cpu",), "the pool's outputs: s": ("outputs",), "peak MB": ("peak",)},
+}
+COLOURS = {"ours": "#1b6ca8", "graphroute": "#c8553d", "rigfl": "#c8553d"}
+
+
+def draw(curves: Mapping[str, Any], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(len(curves), 3, figsize=(11, 3 * len(curves)), squeeze=False)
+    for row, (axis, contenders) in zip(axes, curves.items(), strict=True):
+        for place, (title, costs) in zip(row, SHOWN[axis].items(), strict=True):
+            for name, curve in contenders.items():
+                for cost in costs:
+                    if cost in curve:
+                        _line(place, name, cost, curve)
+            place.set_title(title, fontsize=9)
+            place.set_xlabel(axis, fontsize=8)
+            place.tick_params(labelsize=7)
+            place.grid(alpha=0.3)
+            place.legend(fontsize=7, frameon=False)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+    pyplot.close(figure)
+
+
+def _line(place: Any, name: str, cost: str, curve: Mapping[str, Any]) -> None:
+    sizes, values = curve["size"], curve[cost]
+    found = exponent(sizes, values)
+    label = name + (", an epoch" if cost == "epoch" else "") + (f" (exponent {found.value:.2f})" if found else "")
+    place.loglog(sizes, values, "o-", color=COLOURS[name], label=label, markersize=3.5, linewidth=1.2)
+    low, high = place.get_ylim()
+    place.set_ylim(min(low, min(values) / 2), max(high, 3 * max(values)))  # an even course looks even

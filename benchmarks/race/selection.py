@@ -1,0 +1,155 @@
+"""The selection stage on the same pool outputs, ours against graphroute: CPU time, accuracy, queries, memory.
+
+A pool file holds for every site k train_logits_k (n, models, classes), train_y_k, val_*_k and test_*_k; the own model
+of site k is column k, and the inputs are those of the split that the name begins with. Without pool files there is a
+synthetic pool: the site's own model knows every class roughly, each peer a third of them well. Settings of the peer are
+those of rigfl's FedDES.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import own_peak, timed
+from numpy.typing import NDArray
+
+from peerwise import FedDES
+from race.processes import at_once, ours, theirs
+from race.settings import Race
+
+Tables = dict[str, NDArray[Any]]
+ROLES = {"train": "train", "validation": "val", "test": "test"}
+
+
+def measure(race: Race) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder, f"{name}.npz") for name in _names(race)}
+        for name, file in files.items():
+            np.savez(file, **(synthetic(race.size.rows_fixed) if name == "synthetic" else pool_tables(race, name)))
+        tasks = [partial(_ours, file) for file in files.values()]
+        tasks += [partial(_graphroute, race.peer_python, file) for file in files.values()]
+        found = at_once(*tasks)
+        about = {name: described(dict(np.load(file))) for name, file in files.items()}
+    return {
+        name: {"about": about[name], **mine, "graphroute": peer}
+        for name, mine, peer in zip(files, found, found[len(files) :], strict=False)
+    }
+
+
+def _names(race: Race) -> list[str]:
+    there = [name for name in race.size.pools if race.pools and (race.pools / f"{name}.npz").is_file()]
+    for name in race.size.pools:
+        if name not in there:
+            print(f"{name}.npz is not in --pools: not measured")
+    return there or ["synthetic"]
+
+
+def _ours(file: Path, core: Sequence[int]) -> dict[str, Any]:
+    names = ("feddes", "feddes_paper")
+    return {name: ours("race.selection:learners", core, file=str(file), method=name) for name in names}
+
+
+def _graphroute(python: str | None, file: Path, core: Sequence[int]) -> Any:
+    return theirs(python, "graphroute_pool.py", core, file=str(file))
+
+
+# ---- the pools -------------------------------------------------------------------------------------------------------
+
+
+def synthetic(rows: int, models: int = 20, classes: int = 10) -> Tables:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, classes, 2 * rows)
+    centres = rng.normal(size=(classes, 8))
+    x = centres[y] + 0.9 * rng.normal(size=(len(y), 8))
+    logits = np.empty((len(y), models, classes))
+    for model in range(models):
+        blur = 0.8 if model == 0 else 0.3
+        believed = centres + blur * rng.normal(size=centres.shape)
+        known = rng.permutation(classes)[: classes if model == 0 else max(2, round(classes / 3))]
+        nearness = -((x[:, None] - believed) ** 2).sum(axis=2) / 2
+        logits[:, model] = nearness.min(axis=1, keepdims=True) - 3
+        logits[:, model, known] = nearness[:, known]
+    tables: Tables = {"sites": np.array(1)}
+    for role, part in zip(ROLES, np.split(np.arange(len(y)), [rows, rows + rows // 2]), strict=True):
+        tables |= {f"{role}_logits_0": logits[part].astype(np.float32), f"{role}_y_0": y[part]}
+        tables[f"{role}_x_0"] = x[part].astype(np.float32)
+    return tables
+
+
+def pool_tables(race: Race, name: str) -> Tables:
+    assert race.pools is not None
+    found, inputs = np.load(race.pools / f"{name}.npz"), dict(np.load(race.split(name.split("__")[0])))
+    sites = sum(key.startswith("train_y_") for key in found.files)
+    tables: Tables = {"sites": np.array(sites)}
+    for site in range(sites):
+        for code, (role, short) in enumerate(ROLES.items()):
+            here = (inputs["client"] == site) & (inputs["split"] == code)
+            if not np.array_equal(inputs["y"][here], found[f"{short}_y_{site}"]):
+                raise SystemExit(
+                    f"{name}: the labels of site {site} are not those of its split file. Give its --splits."
+                )
+            tables[f"{role}_x_{site}"] = inputs["x"][here]
+            tables |= {f"{role}_{part}_{site}": found[f"{short}_{part}_{site}"] for part in ("logits", "y")}
+    return tables
+
+
+def described(tables: Tables) -> dict[str, Any]:
+    sites = range(int(tables["sites"]))
+    own = [tables[f"test_logits_{site}"][:, site].argmax(axis=1) == tables[f"test_y_{site}"] for site in sites]
+    sizes = {role: sum(len(tables[f"{role}_y_{site}"]) for site in sites) for role in ROLES}
+    models, classes = tables["train_logits_0"].shape[1:]
+    right = [float(each.mean()) for each in own]
+    return {"sites": len(sites), **sizes, "models": models, "classes": classes, "own": right}
+
+
+# ---- our side, in a process of its own -------------------------------------------------------------------------------
+
+
+def learners(file: str, method: str) -> dict[str, Any]:
+    tables = dict(np.load(file))
+    few = {name: values if values.ndim == 0 else values[:60] for name, values in tables.items()}
+    _answer(_learn(few, 0, method), few, 0, 60)  # compiled kernels are read from their cache before the clock starts
+    seconds = {"fit": 0.0, "queries": 0.0, "batches": 0.0}
+    right, singles = [], []
+    for site in range(int(tables["sites"])):
+        spent, learner = timed(partial(_learn, tables, site, method))
+        seconds["fit"] += spent
+        rows = len(tables[f"test_y_{site}"])
+        for name, size in {"batches": 32, "queries": rows}.items():
+            spent, answers = timed(partial(_answer, learner, tables, site, size))
+            seconds[name] += spent
+        right.append(float((answers.argmax(axis=1) == tables[f"test_y_{site}"]).mean()))
+        singles += _one_by_one(learner, tables, site)
+    one = {"one_median": float(np.median(singles)), "one_p95": float(np.quantile(singles, 0.95))}
+    return {"right": right, "seconds": seconds, **one, "own_peak": own_peak()}
+
+
+def _learn(tables: Tables, site: int, method: str) -> Any:
+    make = FedDES.paper if method == "feddes_paper" else FedDES
+    held_out = tuple(tables[f"validation_{part}_{site}"] for part in ("logits", "y", "x"))
+    learner = make(own=[site], random_state=0)
+    rows = (tables[f"train_{part}_{site}"] for part in ("logits", "y"))
+    return learner.fit_outputs(*rows, X=tables[f"train_x_{site}"], validation=held_out)
+
+
+def _answer(learner: Any, tables: Tables, site: int, size: int) -> NDArray[np.float64]:
+    logits, x = tables[f"test_logits_{site}"], tables[f"test_x_{site}"]
+    starts = range(0, len(logits), size)
+    return np.concatenate([learner.predict_proba_outputs(logits[s : s + size], x[s : s + size]) for s in starts])
+
+
+def _one_by_one(learner: Any, tables: Tables, site: int) -> list[float]:
+    """Milliseconds on the wall of single queries."""
+    logits, x = tables[f"test_logits_{site}"], tables[f"test_x_{site}"]
+    found = []
+    for row in range(min(20, len(logits))):
+        started = time.perf_counter()
+        learner.predict_proba_outputs(logits[row : row + 1], x[row : row + 1])
+        found.append(1000 * (time.perf_counter() - started))
+    return found

@@ -1,0 +1,271 @@
+"""Tables in Markdown from the figures of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from race.exponents import exponent
+
+LANDMARK_ROWS = 1000  # from so many rows on, FedDES learns from landmarks
+Figures = Mapping[str, Any]
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    rule = "|---" + "|---:" * (len(head) - 1) + "|"
+    return "\n".join(["| " + " | ".join(head) + " |", rule, *("| " + " | ".join(map(str, x)) + " |" for x in lines)])
+
+
+def number(value: float | None) -> str:
+    """Three figures."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def ratio(theirs: float | None, mine: float) -> str:
+    return "-" if theirs is None else f"{theirs / max(mine, 1e-9):.3g} x"
+
+
+def percent(right: Sequence[float] | None) -> str:
+    return "-" if right is None else f"{100 * np.mean(right):.2f} %"
+
+
+def _against(right: Sequence[float], own: Sequence[float]) -> str:
+    """The mean, and at how many sites it is better than, like and worse than the own model."""
+    better, worse = (int(np.sum(np.sign(np.subtract(right, own)) == sign)) for sign in (1, -1))
+    return f"{percent(right)} ({better}/{len(own) - better - worse}/{worse})"
+
+
+def _said(cost: Figures | None, *path: str) -> Any:
+    value: Any = None if cost is None else cost["said"]
+    for key in path:
+        value = None if value is None else value.get(key)
+    return value
+
+
+# ---- FedDES ----------------------------------------------------------------------------------------------------------
+
+
+def feddes(figures: Figures) -> str:
+    lines, costs = [], []
+    for name, found in figures["federations"].items():
+        mine, paper, peer = found["feddes"], found["feddes_paper"], found["rigfl"]
+        own = mine["said"]["own"]
+        theirs = "-" if peer is None else _against(peer["said"]["right"], peer["said"]["own"])
+        lines.append(
+            [
+                name,
+                len(own),
+                percent(own),
+                *(_against(each["said"]["right"], own) for each in (mine, paper)),
+                percent(_said(peer, "own")),
+                theirs,
+            ]
+        )
+        costs += _federation_costs(name, mine, paper, peer)
+    head = ["split", "sites", "own model, ours", "`feddes`", "`feddes_paper`", "own model, rigfl", "rigfl FedDES"]
+    text = table(head, lines) + "\n\n" + table(["", "`feddes`", "`feddes_paper`", "rigfl", "rigfl / `feddes`"], costs)
+    both, alone = figures["two workers"], figures["federations"][figures["two workers"]["split"]]["rigfl"]
+    peer_wall = None if alone is None else alone["wall"]
+    return text + (
+        f"\n\n{both['split']} with two workers on both cores: `feddes` {number(both['feddes']['wall'])} s on the wall, "
+        f"{number(both['feddes']['peak'])} MB at its peak; rigfl, which has no workers, {number(peer_wall)} s "
+        f"({ratio(peer_wall, both['feddes']['wall'])})."
+    )
+
+
+PHASES = {"train": "base training", "outputs": "the pool's outputs", "fit": "graph and fit", "predict": "test rows"}
+
+
+def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | None) -> list[list[str]]:
+    found = [[f"**{name}**", "", "", "", ""]]
+    for phase, label in PHASES.items():
+        found.append(_line(f"{label}, s", *(_said(each, "seconds", phase) for each in (mine, paper, peer))))
+    pool = mine["said"]["seconds"]["train"] + mine["said"]["seconds"]["outputs"]
+    for key, label in (("cpu", "all, CPU s"), ("wall", "all, wall s"), ("peak", "peak of all processes, MB")):
+        extra = pool if key in ("cpu", "wall") else 0  # the paper's variant took the pool as feddes left it
+        found.append(_line(label, mine[key], paper[key] + extra, None if peer is None else peer[key]))
+    for way in ("sent", "received"):
+        values = [_said(each, "bytes", way) for each in (mine, paper, peer)]
+        found.append(_line(f"{way} a site, MB", *(None if value is None else value / 1e6 for value in values)))
+    trained = [_said(each, "rows_trained") for each in (mine, peer)]
+    seconds = [_said(each, "seconds", "train") for each in (mine, peer)]
+    rows = [None if count is None else count / 1000 for count in trained]
+    each = [None if c is None else 1e6 * s / max(c, 1) for s, c in zip(seconds, trained, strict=True)]
+    found.append(_line("rows trained on, epochs counted, thousands", rows[0], rows[0], rows[1]))
+    return [*found, _line("training a row once, µs", each[0], each[0], each[1])]
+
+
+def _line(label: str, mine: float, paper: float | None, peer: float | None) -> list[str]:
+    return [label, number(mine), number(paper), number(peer), ratio(peer, mine)]
+
+
+def selection(figures: Figures) -> str:
+    lines, costs = [], []
+    for name, found in figures.items():
+        about, mine, paper, peer = (found[key] for key in ("about", "feddes", "feddes_paper", "graphroute"))
+        own = about["own"]
+        theirs = "-" if peer is None else _against(peer["said"]["right"], own)
+        size = f"{about['sites']} x {about['models']} models"
+        lines.append([name, size, percent(own), *(_against(x["said"]["right"], own) for x in (mine, paper)), theirs])
+        costs.append([f"**{name}**", "", "", "", ""])
+        whole = None if peer is None else sum(_said(peer, "seconds", part) for part in ("graph", "learning", "rest"))
+        costs.append(_line("whole fit, CPU s", *(_said(x, "seconds", "fit") for x in (mine, paper)), whole))
+        for key, label in (("queries", "test rows at once, CPU s"), ("batches", "in batches of 32, CPU s")):
+            costs.append(_line(label, *(_said(x, "seconds", key) for x in (mine, paper, peer))))
+        one = [f"{_said(x, 'one_median'):.2f} ({_said(x, 'one_p95'):.2f})" for x in (mine, paper)]
+        costs.append(["one row, ms (95th percentile)", *one, "", ""])
+        costs.append(_line("peak memory, MB", *(_said(x, "own_peak") for x in (mine, paper, peer))))
+    head = ["pool", "sites", "own model", "`feddes`", "`feddes_paper`", "graphroute"]
+    costs_head = ["", "`feddes`", "`feddes_paper`", "graphroute", "graphroute / `feddes`"]
+    return table(head, lines) + "\n\n" + table(costs_head, costs)
+
+
+# ---- rules and rounds ------------------------------------------------------------------------------------------------
+
+
+def rules(figures: Figures) -> str:
+    parts = []
+    for width, found in figures["widths"].items():
+        lines = []
+        peers = _said(found["deslib"], "rules") or {}
+        for name, line in found["ours"]["said"]["inputs"].items():
+            peer = peers.get(name, {})
+            same = "-" if not peer else f"{100 * peer['same']:.1f} %"
+            lines.append(
+                [
+                    name,
+                    number(line["ours"]),
+                    number(line["plain"]),
+                    ratio(line["plain"], line["ours"]),
+                    f"{100 * line['same']:.1f} %",
+                    number(peer.get("seconds")),
+                    ratio(peer.get("seconds"), line["ours"]),
+                    same,
+                ]
+            )
+        head = [f"{width} inputs, CPU s", "ours", "plain", "ratio", "same answers", "DESlib", "ratio", "same answers"]
+        parts.append(table(head, lines))
+    lines = [
+        [
+            name,
+            number(line["ours"]),
+            number(line["plain"]),
+            ratio(line["plain"], line["ours"]),
+            f"{100 * line['same']:.1f} %",
+        ]
+        for name, line in next(iter(figures["widths"].values()))["ours"]["said"]["decision"].items()
+    ]
+    parts.append(table(["decision space, CPU s", "ours", "plain", "ratio", "same answers"], lines))
+    sizes = figures["sizes"]
+    about = "{queries:,} queries, {models} models, {rows:,} known rows, {classes} classes.".format(**sizes)
+    return "\n\n".join([about, *parts])
+
+
+def rounds(figures: Figures) -> str:
+    lines = []
+    for method, runs in figures["methods"].items():
+        mine = runs["ours"]
+        for name, cost in runs.items():
+            if cost is None:
+                continue
+            said = cost["said"]
+            sizes = [number(said["bytes"][way] / 1e6) for way in ("sent", "received")]
+            compared = "" if name == "ours" else ratio(said["round"], mine["said"]["round"])
+            memory = "" if name == "ours" else ratio(cost["peak"], mine["peak"])
+            lines.append(
+                [
+                    f"{method}, {name}",
+                    percent(said["right"]),
+                    number(1 / said["round"]),
+                    compared,
+                    number(cost["wall"]),
+                    number(cost["cpu"]),
+                    number(cost["peak"]),
+                    memory,
+                    *sizes,
+                ]
+            )
+    head = ["method", "accuracy", "rounds a second", "ours is faster", "whole run, wall s", "CPU s", "peak MB"]
+    return f"{figures['split']}, {figures['rounds']} rounds.\n\n" + table(
+        [*head, "peak / ours", "MB sent a site", "MB received"], lines
+    )
+
+
+# ---- growth and bounds -----------------------------------------------------------------------------------------------
+
+COSTS = {
+    "fit": "fit, CPU s", "graph": "graph, CPU s", "epoch": "an epoch, CPU s", "queries": "250 queries, CPU s",
+    "train": "base training, s", "outputs": "the pool's outputs, s", "predict": "test rows, s", "cpu": "all, CPU s",
+    "peak": "peak memory, MB", "received": "received a site, bytes",
+}  # fmt: skip
+
+
+def growth(figures: Figures) -> str:
+    lines = []
+    for axis, contenders in figures["curves"].items():
+        for name, curve in contenders.items():
+            for cut, sizes in _cuts(axis, name, curve["size"]).items():
+                places = [place for place, size in enumerate(curve["size"]) if size in sizes]
+                for cost, label in COSTS.items():
+                    if cost in curve and len(sizes) > 1:
+                        values = [curve[cost][place] for place in places]
+                        lines.append(_growth_line(f"{axis}{cut}", name, label, sizes, values))
+    return table(["over", "", "cost", "sizes", "costs", "exponent", "R²"], lines)
+
+
+def _cuts(axis: str, name: str, sizes: Sequence[int]) -> dict[str, list[int]]:
+    """FedDES learns from all rows below a number of them, and from landmarks above: two laws."""
+    if (axis, name) != ("rows", "ours"):
+        return {"": list(sizes)}
+    cuts = {
+        f", up to {LANDMARK_ROWS:,}": [size for size in sizes if size <= LANDMARK_ROWS],
+        f", from {LANDMARK_ROWS:,}": [size for size in sizes if size >= LANDMARK_ROWS],
+    }
+    return {cut: some for cut, some in cuts.items() if len(some) > 1}
+
+
+def _growth_line(over: str, name: str, label: str, sizes: list[int], values: list[float]) -> list[str]:
+    found = exponent(sizes, values)
+    assert found is not None
+    span = f"{sizes[0]:,} to {sizes[-1]:,}"
+    return [
+        over,
+        name,
+        label,
+        span,
+        f"{number(values[0])} to {number(values[-1])}",
+        str(found),
+        f"{found.r_squared:.3f}",
+    ]
+
+
+def bounds(figures: Figures) -> str:
+    most, near = figures["machine"], figures["neighbours"]
+    passing = f"{near['bytes'] / 1e9:.1f} GB/s pass by, {near['bytes'] / most['memory']:.1f} times what memory gives"
+    lines = [
+        _rate(
+            f"training step, {name}, batches of 32", found["step"], found, "single", most, f"{found['fixed']:.0%} fixed"
+        )
+        for name, found in figures["training"].items()
+    ]
+    lines += [
+        _rate(f"outputs of {name}, 400 rows", found["seconds"], found, "single", most)
+        for name, found in figures["outputs"].items()
+    ]
+    fit = figures["fit"]
+    lines.append(_rate(f"kernel of the fit, {fit['rows']:,} rows", fit["seconds"], fit, "double", most))
+    lines.append(_rate(f"neighbours, {near['rows']:,} rows", near["seconds"], near, "single", most, passing))
+    about = (
+        f"One core does {most['single'] / 1e9:.0f} GFLOP/s in single and {most['double'] / 1e9:.0f} in double precision "
+        f"(a product of 1,024 x 1,024 matrices), and adds arrays in memory at {most['memory'] / 1e9:.1f} GB/s."
+    )
+    return about + "\n\n" + table(["phase", "ms", "GFLOP/s", "share of the most", ""], lines)
+
+
+def _rate(label: str, seconds: float, found: Figures, kind: str, most: Figures, note: str = "") -> list[str]:
+    share = f"{found['rate'] / most[kind]:.0%} of {kind}"
+    return [label, number(1000 * seconds), number(found["rate"] / 1e9), share, note]

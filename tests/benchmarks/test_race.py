@@ -1,0 +1,106 @@
+"""The race runs at a tiny size without any peer, says which are missing, and draws its page from what it kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from race.exponents import exponent  # noqa: E402
+from race.page import write_page  # noqa: E402
+from race.splits import first_sites, split_file  # noqa: E402
+
+
+def raced(out: Path, *arguments: object) -> str:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PEERWISE_")}
+    command = [sys.executable, BENCHMARKS / "race", "--size", "tiny", "--out", out, *map(str, arguments)]
+    found = subprocess.run(command, capture_output=True, text=True, env=clean, timeout=600)
+    assert found.returncode == 0, found.stderr[-3000:]
+    return found.stdout
+
+
+def figures(out: Path, part: str) -> Any:
+    return json.loads((out / f"{part}.json").read_text())["figures"]
+
+
+def test_every_rule_answers_as_the_plain_one_does_and_the_missing_peers_are_named(tmp_path: Path) -> None:
+    said = raced(tmp_path, "--only", "rules")
+    assert "pip install rigfl==0.3.0 graphroute==0.1.7" in said
+    assert "pip install DESlib==0.3.7 'scikit-learn<1.6'" in said
+    for found in figures(tmp_path, "rules")["widths"].values():
+        assert found["deslib"] is None
+        assert len(found["ours"]["said"]["inputs"]) == 8
+        lines = [*found["ours"]["said"]["inputs"].values(), *found["ours"]["said"]["decision"].values()]
+        assert all(line["same"] == 1.0 and line["ours"] > 0 and line["plain"] > 0 for line in lines)
+
+
+@pytest.mark.slow
+def test_flowers_fedavg_does_the_same_work_as_ours(tmp_path: Path) -> None:
+    raced(tmp_path, "--only", "rounds")
+    runs = figures(tmp_path, "rounds")["methods"]["fedavg"]
+    ours, flower = runs["ours"]["said"], runs["flower"]["said"]
+    assert ours["right"] == flower["right"]
+    assert flower["bytes"]["received"] > 1.9 * flower["bytes"]["sent"]  # the weights come twice a round
+    assert runs["rigfl"] is None
+
+
+@pytest.mark.slow
+def test_a_part_that_is_there_is_kept_and_the_page_has_tables_plots_and_its_text(tmp_path: Path) -> None:
+    raced(tmp_path, "--only", "bounds", "selection", "feddes", "growth")
+    before = (tmp_path / "growth.json").read_bytes()
+    said = raced(tmp_path, "--only", "growth", "--page", tmp_path / "race.md")
+    assert "growth: kept from before" in said
+    assert (tmp_path / "growth.json").read_bytes() == before
+    text = (tmp_path / "race.md").read_text()
+    assert "Size tiny: no result" in text
+    assert "| digits_tiny | 3 |" in text
+    assert "| sites | ours | all, CPU s | 3 to 12 |" in text
+    assert "GFLOP/s" in text
+    assert (tmp_path / "race_growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_written_around_the_tables_stays(tmp_path: Path) -> None:
+    page = tmp_path / "race.md"
+    page.write_text("Before.\n<!-- measured: bounds -->\nold\n<!-- end of bounds -->\nAfter.\n")
+    rate = {"step": 0.001, "seconds": 0.001, "rate": 2e9, "fixed": 0.5, "rows": 10, "bytes": 1e9}
+    found = {"machine": {"single": 4e9, "double": 2e9, "memory": 1e9}, "training": {"lenet5": rate}}
+    found |= {"outputs": {"lenet5": rate}, "fit": rate, "neighbours": rate}
+    about = {"size": "full", "cores": 2, "processor": "x", "seconds": 60, "commit": "abc", "versions": {}}
+    write_page(page, {"bounds": {"figures": found, "about": about}})
+    text = page.read_text()
+    assert text.startswith("Before.\n<!-- measured: bounds -->\n")
+    assert text.endswith("<!-- end of bounds -->\nAfter.\n")
+    assert "old" not in text
+    assert "50% of single" in text
+    with pytest.raises(SystemExit, match="has no line '<!-- measured: growth -->'"):
+        write_page(page, {"growth": {}})
+
+
+def test_exponents_of_a_power_law_are_found_with_their_margin() -> None:
+    sizes = np.array([10, 30, 100, 300])
+    exact = exponent(sizes.tolist(), (3 * sizes**1.5).tolist())
+    assert exact is not None
+    assert exact.value == pytest.approx(1.5)
+    assert exact.margin == pytest.approx(0, abs=1e-6)
+    rough = exponent(sizes.tolist(), (3 * sizes**1.5 * [1.2, 0.8, 1.2, 0.8]).tolist())
+    assert rough is not None
+    assert abs(rough.value - 1.5) < rough.margin
+    assert exponent([10], [1.0]) is None
+
+
+def test_sites_cut_in_pieces_keep_their_rows_and_parts(tmp_path: Path) -> None:
+    whole = split_file("digits_tiny", None, tmp_path)
+    assert split_file("digits_tiny", None, tmp_path) == whole
+    few, all_rows = dict(np.load(first_sites(whole, 4, tmp_path, pieces=4))), dict(np.load(whole))
+    assert sorted(set(few["client"].tolist())) == [0, 1, 2, 3]
+    for code in range(3):
+        first = all_rows["x"][(all_rows["client"] == 0) & (all_rows["split"] == code)]
+        cut = few["x"][few["split"] == code]
+        assert sorted(map(bytes, first)) == sorted(map(bytes, cut))
