@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from peerwise import simulate
 from race.processes import at_once, cores, ours, theirs
 from race.settings import FAMILIES, Race
@@ -62,6 +64,7 @@ def federation(file: str, family: str, folder: str, method: str, workers: int) -
         "own": found["own_accuracy"].tolist(),
         "seconds": {phase: float(found[f"seconds_{phase}"].sum()) for phase in PHASES},
         "rows_trained": trained[0],
+        "rows_asked": int((np.load(file)["split"] == 2).sum()),
         "bytes": {way: float(found[f"bytes_{way}"].mean()) for way in ("sent", "received")},
     }
 

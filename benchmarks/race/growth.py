@@ -109,11 +109,14 @@ def _sites(race: Race) -> dict[str, Any]:
     splits = {count: first_sites(file, count, race.out, pieces=4) for count in counts}
     # the longest first, so that both cores end at about the same time
     tasks = [partial(_our_sites, splits[count], family) for count in reversed(size.grown_sites)]
+    tasks += [partial(_our_rounds, splits[count], size.net[0]) for count in reversed(size.grown_sites)]
     if race.peer_python:
         tasks += [partial(_rigfl_sites, race, splits[count], family) for count in reversed(size.peer_sites)]
     found = at_once(*tasks)
-    mine, peers = found[: len(size.grown_sites)], found[len(size.grown_sites) :]
+    few = len(size.grown_sites)
+    mine, with_rounds, peers = found[:few], found[few : 2 * few], found[2 * few :]
     curves = {"ours": _curve(size.grown_sites, iter(reversed(mine)))}
+    curves["ours, FedAvg"] = _curve(size.grown_sites, iter(reversed(with_rounds)))
     if peers:
         curves["rigfl"] = _curve(size.peer_sites, iter(reversed(peers)))
     return curves
@@ -123,6 +126,11 @@ def _our_sites(file: Path, family: str, core: Sequence[int]) -> dict[str, float]
     with tempfile.TemporaryDirectory() as folder:
         about = {"file": str(file), "family": family, "folder": folder, "method": "feddes", "workers": 1}
         return _costs(ours("race.feddes:federation", core, **about))
+
+
+def _our_rounds(file: Path, net: str, core: Sequence[int]) -> dict[str, float]:
+    cost = ours("race.rounds:run", core, file=str(file), method="fedavg", rounds=3, net=net, workers=1)
+    return {"round": cost["said"]["round"], "peak": cost["peak"]}
 
 
 def _rigfl_sites(race: Race, file: Path, family: str, core: Sequence[int]) -> dict[str, float] | None:

@@ -13,7 +13,7 @@ SHOWN = {
     "models": {"fit or one epoch: CPU s": ("fit", "epoch"), "250 queries: CPU s": ("queries",), "peak MB": ("peak",)},
     "sites": {"all: CPU s": ("cpu",), "the pool's outputs: s": ("outputs",), "peak MB": ("peak",)},
 }
-COLOURS = {"ours": "#1b6ca8", "graphroute": "#c8553d", "rigfl": "#c8553d"}
+COLOURS = {"ours": "#1b6ca8", "ours, FedAvg": "#4c9f70", "graphroute": "#c8553d", "rigfl": "#c8553d"}
 
 
 def draw(curves: Mapping[str, Any], file: Path) -> None:

@@ -1,6 +1,7 @@
 """Methods with rounds: ours against rigfl's and Flower's, on the same split, net, batch size and two cores.
 
-Every site has a small CNN (rigfl's small_cnn, our cnn16), FML's shared net is another one. A round is the time between
+Every site has a small CNN (rigfl's small_cnn, our cnn16), FML's shared net is another one. Before the head rigfl has
+one more linear layer, here as wide as what it is given, which it cannot leave out. A round is the time between
 two averagings, evaluation included: all choose each site's round on its validation rows, and rigfl asks the test rows
 in every round, which it cannot leave out. Ours has two workers, Flower two clients at a time; rigfl has no workers, its
 torch gets two threads, and for FedAvg one as well. Memory is the peak of the whole tree of processes.
@@ -22,22 +23,23 @@ BUDGET = {"lr": 0.01, "batch_size": 32, "local_epochs": 1}
 
 
 def measure(race: Race) -> dict[str, Any]:
-    file, (net, their_net) = race.split(race.size.rounds_on), race.size.net
+    file, net = race.split(race.size.rounds_on), race.size.net[0]
     lines: dict[str, dict[str, Cost | None]] = {}
     for method in METHODS:
         about = {"file": str(file), "rounds": race.size.rounds, "net": net}
         lines[method] = {"ours": ours("race.rounds:run", method=method, workers=len(cores()), **about)}
         if method == "fedavg":
             lines[method]["flower"] = ours("race.flower_app:simulation", **about)
-            lines[method]["rigfl, one thread"] = _rigfl(race, file, method, their_net, 1)
-        lines[method]["rigfl"] = _rigfl(race, file, method, their_net, len(cores()))
+            lines[method]["rigfl, one thread"] = _rigfl(race, file, method, 1)
+        lines[method]["rigfl"] = _rigfl(race, file, method, len(cores()))
     return {"split": file.stem, "rounds": race.size.rounds, "methods": lines}
 
 
-def _rigfl(race: Race, file: Path, method: str, net: str, threads: int) -> Cost | None:
+def _rigfl(race: Race, file: Path, method: str, threads: int) -> Cost | None:
     with tempfile.TemporaryDirectory() as folder:
-        about = {"what": "rounds", "file": str(file.resolve()), "work": folder, "method": method, "net": net}
-        about |= {"count": race.size.rounds, "gap": 1}
+        _, net, width = race.size.net
+        about: dict[str, Any] = {"what": "rounds", "file": str(file.resolve()), "work": folder, "method": method}
+        about |= {"net": net, "width": width, "count": race.size.rounds}
         return theirs(race.peer_python, "rigfl_runs.py", threads=threads, **about)
 
 

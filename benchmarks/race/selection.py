@@ -32,7 +32,7 @@ def measure(race: Race) -> dict[str, Any]:
         files = {name: Path(folder, f"{name}.npz") for name in _names(race)}
         for name, file in files.items():
             np.savez(file, **(synthetic(race.size.rows_fixed) if name == "synthetic" else pool_tables(race, name)))
-        tasks = [partial(_ours, file) for file in files.values()]
+        tasks = [partial(_ours, file, name in race.size.paper_pools) for name, file in files.items()]
         tasks += [partial(_graphroute, race.peer_python, file) for file in files.values()]
         found = at_once(*tasks)
         about = {name: described(dict(np.load(file))) for name, file in files.items()}
@@ -50,9 +50,9 @@ def _names(race: Race) -> list[str]:
     return there or ["synthetic"]
 
 
-def _ours(file: Path, core: Sequence[int]) -> dict[str, Any]:
-    names = ("feddes", "feddes_paper")
-    return {name: ours("race.selection:learners", core, file=str(file), method=name) for name in names}
+def _ours(file: Path, paper: bool, core: Sequence[int]) -> dict[str, Any]:
+    run = partial(ours, "race.selection:learners", core, file=str(file))
+    return {"feddes": run(method="feddes"), "feddes_paper": run(method="feddes_paper") if paper else None}
 
 
 def _graphroute(python: str | None, file: Path, core: Sequence[int]) -> Any:

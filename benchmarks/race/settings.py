@@ -26,8 +26,9 @@ class Size:
     federations: dict[str, str]
     sites: int | None
     pools: tuple[str, ...]
+    paper_pools: tuple[str, ...]  # those on which `feddes_paper` is measured too
     rounds_on: str
-    net: tuple[str, str]  # ours and rigfl's name of the same net
+    net: tuple[str, str, int]  # our name and rigfl's of the same net, and the width of its last hidden layer
     rounds: int
     rules: dict[str, int]
     repeats: int
@@ -54,10 +55,11 @@ SIZES = {
         federations={C3: LIGHT, C7: LIGHT, DIGITS: TABULAR},
         sites=None,
         pools=(f"{C7}__light3", f"{C3}__light3", f"{DIGITS}__{TABULAR}"),
+        paper_pools=(f"{DIGITS}__{TABULAR}",),
         rounds_on=C3,
-        net=("cnn16", "small_cnn"),
-        rounds=10,
-        rules={"queries": 10_000, "models": 100, "rows": 2000, "classes": 3},
+        net=("cnn16", "small_cnn", 128),
+        rounds=8,
+        rules={"queries": 5000, "models": 100, "rows": 2000, "classes": 3},
         repeats=2,
         rows=(500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
         models=(5, 10, 20, 50),
@@ -67,15 +69,16 @@ SIZES = {
         peer_models=(5, 10, 20, 50),
         peer_epochs=5,
         grown=C3,
-        grown_sites=(5, 10, 20, 40, 80),
+        grown_sites=(5, 10, 20, 40),
         peer_sites=(5, 10, 20),
     ),
     "small": Size(
         federations={"fmnist_n2000_C3_a1_s0": LIGHT, DIGITS: TABULAR},
         sites=4,
         pools=(f"{DIGITS}__{TABULAR}",),
+        paper_pools=(),
         rounds_on="fmnist_n2000_C3_a1_s0",
-        net=("cnn16", "small_cnn"),
+        net=("cnn16", "small_cnn", 128),
         rounds=4,
         rules={"queries": 500, "models": 20, "rows": 400, "classes": 3},
         repeats=1,
@@ -94,8 +97,9 @@ SIZES = {
         federations={"digits_tiny": TABULAR},
         sites=None,
         pools=(),
+        paper_pools=("synthetic",),
         rounds_on="digits_tiny",
-        net=("mlp", "tabular_mlp"),
+        net=("mlp", "tabular_mlp", 64),
         rounds=3,
         rules={"queries": 60, "models": 8, "rows": 50, "classes": 3},
         repeats=1,

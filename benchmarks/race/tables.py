@@ -77,7 +77,7 @@ def feddes(figures: Figures) -> str:
     )
 
 
-PHASES = {"train": "base training", "outputs": "the pool's outputs", "fit": "graph and fit", "predict": "test rows"}
+PHASES = {"train": "base training", "outputs": "the pool's outputs", "fit": "graph and fit", "predict": "answers"}
 
 
 def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | None) -> list[list[str]]:
@@ -91,12 +91,18 @@ def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | 
     for way in ("sent", "received"):
         values = [_said(each, "bytes", way) for each in (mine, paper, peer)]
         found.append(_line(f"{way} a site, MB", *(None if value is None else value / 1e6 for value in values)))
-    trained = [_said(each, "rows_trained") for each in (mine, peer)]
-    seconds = [_said(each, "seconds", "train") for each in (mine, peer)]
-    rows = [None if count is None else count / 1000 for count in trained]
-    each = [None if c is None else 1e6 * s / max(c, 1) for s, c in zip(seconds, trained, strict=True)]
-    found.append(_line("rows trained on, epochs counted, thousands", rows[0], rows[0], rows[1]))
-    return [*found, _line("training a row once, µs", each[0], each[0], each[1])]
+    for rows, phase, label, each in (
+        ("rows_trained", "train", "rows trained on, epochs counted, thousands", "training a row once, µs"),
+        ("rows_asked", "predict", "rows answered, thousands", "answering a row, µs"),
+    ):
+        counts = [_said(cost, rows) for cost in (mine, paper, peer)]
+        seconds = [_said(cost, "seconds", phase) for cost in (mine, paper, peer)]
+        if phase == "train":
+            counts[1] = counts[0]  # the same pool
+        found.append(_line(label, *(None if count is None else count / 1000 for count in counts)))
+        pairs = zip(seconds, counts, strict=True)
+        found.append(_line(each, *(None if count is None else 1e6 * spent / max(count, 1) for spent, count in pairs)))
+    return found
 
 
 def _line(label: str, mine: float, paper: float | None, peer: float | None) -> list[str]:
@@ -106,22 +112,25 @@ def _line(label: str, mine: float, paper: float | None, peer: float | None) -> l
 def selection(figures: Figures) -> str:
     lines, costs = [], []
     for name, found in figures.items():
-        about, mine, paper, peer = (found[key] for key in ("about", "feddes", "feddes_paper", "graphroute"))
-        own = about["own"]
-        theirs = "-" if peer is None else _against(peer["said"]["right"], own)
-        size = f"{about['sites']} x {about['models']} models"
-        lines.append([name, size, percent(own), *(_against(x["said"]["right"], own) for x in (mine, paper)), theirs])
-        costs.append([f"**{name}**", "", "", "", ""])
-        whole = None if peer is None else sum(_said(peer, "seconds", part) for part in ("graph", "learning", "rest"))
-        costs.append(_line("whole fit, CPU s", *(_said(x, "seconds", "fit") for x in (mine, paper)), whole))
-        for key, label in (("queries", "test rows at once, CPU s"), ("batches", "in batches of 32, CPU s")):
-            costs.append(_line(label, *(_said(x, "seconds", key) for x in (mine, paper, peer))))
-        one = [f"{_said(x, 'one_median'):.2f} ({_said(x, 'one_p95'):.2f})" for x in (mine, paper)]
-        costs.append(["one row, ms (95th percentile)", *one, "", ""])
-        costs.append(_line("peak memory, MB", *(_said(x, "own_peak") for x in (mine, paper, peer))))
-    head = ["pool", "sites", "own model", "`feddes`", "`feddes_paper`", "graphroute"]
+        about, own = found["about"], found["about"]["own"]
+        contenders = [found[key] for key in ("feddes", "feddes_paper", "graphroute")]
+        right = ["-" if cost is None else _against(cost["said"]["right"], own) for cost in contenders]
+        lines.append([name, about["sites"], about["models"], about["test"], percent(own), *right])
+        costs += _selection_costs(name, *contenders)
+    head = ["pool", "sites", "models", "test rows", "own model", "`feddes`", "`feddes_paper`", "graphroute"]
     costs_head = ["", "`feddes`", "`feddes_paper`", "graphroute", "graphroute / `feddes`"]
     return table(head, lines) + "\n\n" + table(costs_head, costs)
+
+
+def _selection_costs(name: str, mine: Figures, paper: Figures | None, peer: Figures | None) -> list[list[str]]:
+    whole = None if peer is None else sum(_said(peer, "seconds", part) for part in ("graph", "learning", "rest"))
+    found = [[f"**{name}**", "", "", "", ""]]
+    found.append(_line("whole fit, CPU s", *(_said(each, "seconds", "fit") for each in (mine, paper)), whole))
+    for key, label in (("queries", "test rows at once, CPU s"), ("batches", "in batches of 32, CPU s")):
+        found.append(_line(label, *(_said(each, "seconds", key) for each in (mine, paper, peer))))
+    for key, label in (("one_median", "one row alone, ms"), ("one_p95", "one row alone, 95th percentile, ms")):
+        found.append(_line(label, *(_said(each, key) for each in (mine, paper)), None))
+    return [*found, _line("peak memory, MB", *(_said(each, "own_peak") for each in (mine, paper, peer)))]
 
 
 # ---- rules and rounds ------------------------------------------------------------------------------------------------
@@ -199,7 +208,8 @@ def rounds(figures: Figures) -> str:
 
 COSTS = {
     "fit": "fit, CPU s", "graph": "graph, CPU s", "epoch": "an epoch, CPU s", "queries": "250 queries, CPU s",
-    "train": "base training, s", "outputs": "the pool's outputs, s", "predict": "test rows, s", "cpu": "all, CPU s",
+    "train": "base training, s", "round": "a round, s",
+    "outputs": "the pool's outputs, s", "predict": "test rows, s", "cpu": "all, CPU s",
     "peak": "peak memory, MB", "received": "received a site, bytes",
 }  # fmt: skip
 
@@ -260,8 +270,9 @@ def bounds(figures: Figures) -> str:
     lines.append(_rate(f"kernel of the fit, {fit['rows']:,} rows", fit["seconds"], fit, "double", most))
     lines.append(_rate(f"neighbours, {near['rows']:,} rows", near["seconds"], near, "single", most, passing))
     about = (
-        f"One core does {most['single'] / 1e9:.0f} GFLOP/s in single and {most['double'] / 1e9:.0f} in double precision "
-        f"(a product of 1,024 x 1,024 matrices), and adds arrays in memory at {most['memory'] / 1e9:.1f} GB/s."
+        f"One core does {most['single'] / 1e9:.0f} GFLOP/s in single and {most['double'] / 1e9:.0f} in double "
+        f"precision (a product of 1,024 x 1,024 matrices), and adds arrays in memory at {most['memory'] / 1e9:.0f}"
+        " GB/s."
     )
     return about + "\n\n" + table(["phase", "ms", "GFLOP/s", "share of the most", ""], lines)
 

@@ -61,7 +61,7 @@ def federation(file: str, work: str, family: str) -> dict[str, Any]:
     }
 
 
-def rounds(file: str, work: str, method: str, count: int, gap: int, net: str) -> dict[str, Any]:
+def rounds(file: str, work: str, method: str, count: int, net: str, width: int) -> dict[str, Any]:
     """Seconds between two averagings; the round of each client is the one with its best validation accuracy."""
     name = write_partition(Path(file), Path(work))
     os.chdir(work)
@@ -70,7 +70,7 @@ def rounds(file: str, work: str, method: str, count: int, gap: int, net: str) ->
     ends: list[float] = []
     _before(kind, "aggregate", lambda *_: ends.append(time.perf_counter()))
     algorithm = {"local_epochs": 1, "lr": 0.01} | ({"aux_model": net} if method == "fml" else {})
-    result = _run(method, name, {"model": net, "rounds": count, "eval_gap": gap}, algorithm)
+    result = _run(method, name, {"model": net, "shared_dim": width, "rounds": count, "eval_gap": 1}, algorithm)
     clients = result["result"]["evaluation_history"]["clients"].values()
     chosen = [int(np.argmax(client["validation"]["accuracy"])) for client in clients]
     right = [client["test"]["accuracy"][best] for client, best in zip(clients, chosen, strict=True)]
