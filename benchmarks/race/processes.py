@@ -20,6 +20,8 @@ from measure import MEGABYTE, SINGLE
 
 HERE = Path(__file__).resolve().parent
 QUIET = {"OPENBLAS_NUM_THREADS": "1", "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+# Ray lets its workers wait for everybody else, ours do not.
+QUIET["RAY_worker_niceness"] = "0"
 PAUSE = 0.25  # seconds between two looks at the processes
 
 
@@ -93,11 +95,13 @@ def run(
         )
         os.sched_setaffinity(process.pid, where)
         watch = _Watch(process.pid)
-        while watch.looks() and not (limit and time.perf_counter() - started > limit):
-            time.sleep(PAUSE)
-        if watch.ended is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            watch.wait()
+        try:
+            while watch.looks() and not (limit and time.perf_counter() - started > limit):
+                time.sleep(PAUSE)
+        finally:  # also where the race itself is interrupted
+            if watch.ended is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                watch.wait()
         process.returncode = watch.ended
         wall = time.perf_counter() - started
         output, trouble = (_text(file) for file in (printed, complained))
