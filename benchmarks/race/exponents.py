@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import linregress, t
 
+LANDMARK_ROWS = 1000  # from so many rows on, FedDES learns from landmarks
+
 
 class Exponent(NamedTuple):
     """b of cost = a * size ** b, half the width of its 95 % confidence interval (NaN for two sizes), and R squared."""
@@ -33,3 +35,14 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> Exponent | None:
     freedom = len(sizes) - 2
     margin = float(t.ppf(0.975, freedom) * found.stderr) if freedom else float("nan")
     return Exponent(float(found.slope), margin, float(found.rvalue**2))
+
+
+def cuts(axis: str, name: str, sizes: Sequence[int]) -> dict[str, list[int]]:
+    """FedDES learns from all rows below a number of them, and from landmarks above: two laws."""
+    if (axis, name) != ("rows", "ours"):
+        return {"": list(sizes)}
+    parts = {
+        f", up to {LANDMARK_ROWS:,}": [size for size in sizes if size <= LANDMARK_ROWS],
+        f", from {LANDMARK_ROWS:,}": [size for size in sizes if size >= LANDMARK_ROWS],
+    }
+    return {cut: some for cut, some in parts.items() if len(some) > 1}

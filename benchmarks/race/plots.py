@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from race.exponents import exponent
+from race.exponents import cuts, exponent
 
 SHOWN = {
     "rows": {"fit or one epoch: CPU s": ("fit", "epoch"), "250 queries: CPU s": ("queries",), "peak MB": ("peak",)},
@@ -28,10 +28,11 @@ def draw(curves: Mapping[str, Any], file: Path) -> None:
             for name, curve in contenders.items():
                 for cost in costs:
                     if cost in curve:
-                        _line(place, name, cost, curve)
+                        _line(place, axis, name, cost, curve)
             place.set_title(title, fontsize=9)
             place.set_xlabel(axis, fontsize=8)
-            place.tick_params(labelsize=7)
+            sizes = sorted({size for curve in contenders.values() for size in curve["size"]})
+            _ticks(place, sizes)
             place.grid(alpha=0.3)
             place.legend(fontsize=7, frameon=False)
     figure.tight_layout()
@@ -39,10 +40,25 @@ def draw(curves: Mapping[str, Any], file: Path) -> None:
     pyplot.close(figure)
 
 
-def _line(place: Any, name: str, cost: str, curve: Mapping[str, Any]) -> None:
+def _line(place: Any, axis: str, name: str, cost: str, curve: Mapping[str, Any]) -> None:
     sizes, values = curve["size"], curve[cost]
-    found = exponent(sizes, values)
-    label = name + (", an epoch" if cost == "epoch" else "") + (f" (exponent {found.value:.2f})" if found else "")
+    label = name + (", an epoch" if cost == "epoch" else "")
+    if len(sizes) > 1:
+        part, some = list(cuts(axis, name, sizes).items())[-1]  # of two laws that of the larger sizes
+        found = exponent(some, [values[sizes.index(size)] for size in some])
+        label += f": {found.value:.2f}{part}" if found else ""
     place.loglog(sizes, values, "o-", color=COLOURS[name], label=label, markersize=3.5, linewidth=1.2)
     low, high = place.get_ylim()
-    place.set_ylim(min(low, min(values) / 2), max(high, 3 * max(values)))  # an even course looks even
+    place.set_ylim(min(low, min(values) / 2), max(high, 4 * max(values)))  # an even course looks even
+
+
+def _ticks(place: Any, sizes: list[int]) -> None:
+    """Plain numbers: on the x axis the measured sizes, on the y axis 1, 2 and 5 of every decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    place.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=6, rotation=30)
+    place.xaxis.set_minor_locator(NullLocator())
+    place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
+    place.yaxis.set_minor_locator(NullLocator())
+    place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    place.tick_params(axis="y", labelsize=7)

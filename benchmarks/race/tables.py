@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from race.exponents import exponent
+from race.exponents import cuts, exponent
 
-LANDMARK_ROWS = 1000  # from so many rows on, FedDES learns from landmarks
 Figures = Mapping[str, Any]
 
 
@@ -25,8 +24,8 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def ratio(theirs: float | None, mine: float) -> str:
-    return "-" if theirs is None else f"{theirs / max(mine, 1e-9):.3g} x"
+def ratio(theirs: float | None, mine: float | None) -> str:
+    return "-" if theirs is None or mine is None else f"{theirs / max(mine, 1e-9):.3g} x"
 
 
 def percent(right: Sequence[float] | None) -> str:
@@ -105,7 +104,7 @@ def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | 
     return found
 
 
-def _line(label: str, mine: float, paper: float | None, peer: float | None) -> list[str]:
+def _line(label: str, mine: float | None, paper: float | None, peer: float | None) -> list[str]:
     return [label, number(mine), number(paper), number(peer), ratio(peer, mine)]
 
 
@@ -218,24 +217,13 @@ def growth(figures: Figures) -> str:
     lines = []
     for axis, contenders in figures["curves"].items():
         for name, curve in contenders.items():
-            for cut, sizes in _cuts(axis, name, curve["size"]).items():
+            for cut, sizes in cuts(axis, name, curve["size"]).items():
                 places = [place for place, size in enumerate(curve["size"]) if size in sizes]
                 for cost, label in COSTS.items():
                     if cost in curve and len(sizes) > 1:
                         values = [curve[cost][place] for place in places]
                         lines.append(_growth_line(f"{axis}{cut}", name, label, sizes, values))
     return table(["over", "", "cost", "sizes", "costs", "exponent", "R²"], lines)
-
-
-def _cuts(axis: str, name: str, sizes: Sequence[int]) -> dict[str, list[int]]:
-    """FedDES learns from all rows below a number of them, and from landmarks above: two laws."""
-    if (axis, name) != ("rows", "ours"):
-        return {"": list(sizes)}
-    cuts = {
-        f", up to {LANDMARK_ROWS:,}": [size for size in sizes if size <= LANDMARK_ROWS],
-        f", from {LANDMARK_ROWS:,}": [size for size in sizes if size >= LANDMARK_ROWS],
-    }
-    return {cut: some for cut, some in cuts.items() if len(some) > 1}
 
 
 def _growth_line(over: str, name: str, label: str, sizes: list[int], values: list[float]) -> list[str]:
