@@ -23,14 +23,14 @@ class Exponent(NamedTuple):
         return f"{self.value:.2f}{margin}"
 
 
-def exponent(sizes: Sequence[float], costs: Sequence[float]) -> Exponent | None:
-    """None with fewer than two sizes.
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> Exponent:
+    """NaN with fewer than two sizes.
 
     >>> str(exponent([1, 10, 100], [2, 20, 200]))
     '1.00 ± 0.00'
     """
     if len(sizes) < 2:
-        return None
+        return Exponent(float("nan"), float("nan"), float("nan"))
     found = linregress(np.log(sizes), np.log(np.maximum(costs, 1e-9)))
     freedom = len(sizes) - 2
     margin = float(t.ppf(0.975, freedom) * found.stderr) if freedom else float("nan")

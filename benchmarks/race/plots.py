@@ -46,7 +46,7 @@ def _line(place: Any, axis: str, name: str, cost: str, curve: Mapping[str, Any])
     if len(sizes) > 1:
         part, some = list(cuts(axis, name, sizes).items())[-1]  # of two laws that of the larger sizes
         found = exponent(some, [values[sizes.index(size)] for size in some])
-        label += f": {found.value:.2f}{part}" if found else ""
+        label += f": {found.value:.2f}{part}"
     place.loglog(sizes, values, "o-", color=COLOURS[name], label=label, markersize=3.5, linewidth=1.2)
     low, high = place.get_ylim()
     place.set_ylim(min(low, min(values) / 2), max(high, 4 * max(values)))  # an even course looks even

@@ -228,7 +228,6 @@ def growth(figures: Figures) -> str:
 
 def _growth_line(over: str, name: str, label: str, sizes: list[int], values: list[float]) -> list[str]:
     found = exponent(sizes, values)
-    assert found is not None
     span = f"{sizes[0]:,} to {sizes[-1]:,}"
     return [
         over,

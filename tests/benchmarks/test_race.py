@@ -86,13 +86,11 @@ def test_what_is_written_around_the_tables_stays(tmp_path: Path) -> None:
 def test_exponents_of_a_power_law_are_found_with_their_margin() -> None:
     sizes = np.array([10, 30, 100, 300])
     exact = exponent(sizes.tolist(), (3 * sizes**1.5).tolist())
-    assert exact is not None
     assert exact.value == pytest.approx(1.5)
     assert exact.margin == pytest.approx(0, abs=1e-6)
     rough = exponent(sizes.tolist(), (3 * sizes**1.5 * [1.2, 0.8, 1.2, 0.8]).tolist())
-    assert rough is not None
     assert abs(rough.value - 1.5) < rough.margin
-    assert exponent([10], [1.0]) is None
+    assert np.isnan(exponent([10], [1.0]).value)
 
 
 def test_sites_cut_in_pieces_keep_their_rows_and_parts(tmp_path: Path) -> None:
