@@ -1,0 +1,120 @@
+"""Tables 15 to 18 of the FedSOV paper: what the student of an open vote learns from how much of whose data.
+
+python experiments/open_voting_students.py --fast --out runs/open_voting
+
+Ten sites, the nets of `fedsov` without pruning, trained once a split and seed. The student learns the vote from rows of
+the first n sites (n = 10 to 1), or from a share of all rows: the sites' own train rows ("train"), or as many other rows
+of the same classes ("test"), which no net has seen and which are no test rows. The student sees no label.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from open_voting_cells import BATCH, Cell, Size, split_settings
+
+from peerwise.data import Dataset, Site, load, make_sites
+from peerwise.methods.distilled_vote import DistilledVote
+from peerwise.methods.fedsov import FedSOV
+from peerwise.parcels import Keep
+from peerwise.run import run_method
+from peerwise.run.rounds import answer
+
+SPLITS = ("disjoint", "dirichlet 0.1")
+COUNTS = (10, 8, 6, 4, 2, 1)
+SHARES = (0.75, 0.5, 0.25, 0.1)
+Images = NDArray[Any]
+
+
+def federation(data: Dataset, cell: Cell, size: Size, seed: int) -> tuple[list[Site], Dataset]:
+    """The sites with their common test rows, and as many other train rows, which nobody has."""
+    rng, official = np.random.default_rng(seed), data.columns["official_split"]
+    train = rng.permutation(np.flatnonzero(official == "train"))
+    many = size.rows or len(train) // 2
+    test = np.flatnonzero(official == "test")
+    test = rng.choice(test, size.tested or len(test), False)
+    params = dict(split_settings(cell))
+    partition, drawn = params["partition"], params.get("partition_settings", {})
+    here = data.take(np.sort(np.concatenate([train[:many], test])))
+    sites = make_sites(here, partition, cell.sites, seed=seed, recipes=(cell.net,), fractions=(0.8, 0.0, 0.2),
+                       test="common", **drawn)  # fmt: skip
+    return sites, data.take(train[many : 2 * many])
+
+
+def like(sites: list[Site], pool: Dataset) -> list[Images]:
+    """For each site as many rows of the pool of each of its classes, or what is left of them; none twice."""
+    places = {int(code): list(np.flatnonzero(pool.y == code)) for code in np.unique(pool.y)}
+    found = []
+    for site in sites:
+        taken: list[int] = []
+        for code, count in zip(*np.unique(site.train.y, return_counts=True), strict=True):
+            taken += places[int(code)][:count]
+            del places[int(code)][:count]
+        found.append(np.asarray(pool.X)[taken])
+    return found
+
+
+def lessons(parts: list[Images], rng: np.random.Generator) -> Iterator[tuple[int, float, Images]]:
+    """How many sites' data, which share of it, and the rows."""
+    for count in COUNTS:
+        yield count, 1.0, np.concatenate(parts[:count])
+    everything = rng.permutation(np.concatenate(parts))
+    for share in SHARES:
+        yield len(parts), share, everything[: round(share * len(everything))]
+
+
+def taught(cell: Cell, size: Size, seed: int) -> pd.DataFrame:
+    """A line a student, and one for the vote that they learn from: accuracy on the common test rows."""
+    sites, pool = federation(load(cell.dataset), cell, size, seed)
+    keep, test = Keep(), sites[0].test
+    common = {"local_epochs": size.epochs, "batch_size": BATCH}
+    lines = []
+
+    def asked(method: Any, public: Images | None) -> float:
+        fresh = [replace(site, public=public, state={}, keep=keep) for site in sites]
+        run_method(method, fresh)
+        return float((answer(method, fresh[0], test.X).argmax(axis=1) == test.y).mean())
+
+    vote = FedSOV(**common, compress="none")
+    lines.append({"source": "vote", "sites": cell.sites, "share": 1.0, "accuracy": asked(vote, None)})
+    student = DistilledVote(**common, student_epochs=size.student_epochs)
+    for source, parts in {"train": [np.asarray(site.train.X) for site in sites], "test": like(sites, pool)}.items():
+        for count, share, rows in lessons(parts, np.random.default_rng(seed)):
+            found = {"source": source, "sites": count, "share": share, "rows": len(rows)}
+            lines.append({**found, "accuracy": asked(student, rows)})
+    return pd.DataFrame(lines).assign(split=cell.split, seed=seed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/open_voting"))
+    parser.add_argument("--fast", action="store_true", help="small sizes instead of the paper's")
+    parser.add_argument("--seeds", type=int, default=3)
+    arguments = parser.parse_args()
+    folder = arguments.out / "students"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(arguments.seeds):
+        for split in SPLITS:
+            cell = Cell("students", "fashion_mnist", split, 10, ())
+            path = folder / f"{cell.name}_{seed}.csv"
+            if path.exists():
+                continue
+            started = time.perf_counter()
+            table = taught(cell, cell.size(fast=arguments.fast), seed)
+            seconds = time.perf_counter() - started
+            table.assign(seconds=seconds).to_csv(path, index=False)
+            sys.stdout.write(f"{time.strftime('%H:%M')} {path.stem}: {seconds:.0f} s\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
