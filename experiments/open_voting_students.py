@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from open_voting_cells import BATCH, Cell, Size, split_settings
+from open_voting_cells import Cell, Size, method_settings, split_settings
+from open_voting_many import at_the_first
 
 from peerwise.data import Dataset, Site, load, make_sites
 from peerwise.methods.distilled_vote import DistilledVote
 from peerwise.methods.fedsov import FedSOV
 from peerwise.parcels import Keep
-from peerwise.run import run_method
-from peerwise.run.rounds import answer
 
 SPLITS = ("disjoint", "dirichlet 0.1")
 COUNTS = (10, 8, 6, 4, 2, 1)
@@ -76,17 +75,15 @@ def taught(cell: Cell, size: Size, seed: int) -> pd.DataFrame:
     """A line a student, and one for the vote that they learn from: accuracy on the common test rows."""
     sites, pool = federation(load(cell.dataset), cell, size, seed)
     keep, test = Keep(), sites[0].test
-    common = {"local_epochs": size.epochs, "batch_size": BATCH}
     lines = []
 
     def asked(method: Any, public: Images | None) -> float:
-        fresh = [replace(site, public=public, state={}, keep=keep) for site in sites]
-        run_method(method, fresh)
-        return float((answer(method, fresh[0], test.X).argmax(axis=1) == test.y).mean())
+        first = at_the_first(method, [replace(site, public=public, state={}, keep=keep) for site in sites])
+        return float((method.predict_proba(first, test.X).argmax(axis=1) == test.y).mean())
 
-    vote = FedSOV(**common, compress="none")
+    vote = FedSOV(**method_settings("fedsov:full", cell.sites, size))
     lines.append({"source": "vote", "sites": cell.sites, "share": 1.0, "accuracy": asked(vote, None)})
-    student = DistilledVote(**common, student_epochs=size.student_epochs)
+    student = DistilledVote(**method_settings("distilled_vote", cell.sites, size))
     for source, parts in {"train": [np.asarray(site.train.X) for site in sites], "test": like(sites, pool)}.items():
         for count, share, rows in lessons(parts, np.random.default_rng(seed)):
             found = {"source": source, "sites": count, "share": share, "rows": len(rows)}

@@ -29,7 +29,9 @@ def markdown(methods: pd.DataFrame, students: pd.DataFrame) -> str:
     parts["Table 6"] = _table(
         ["sites", *sizes(5)], [[str(count), *sizes(count).values()] for count in (5, 10, 20, 100)]
     )
-    parts["Table 7"] = _by_sites(methods[methods["study"] == "many"], ("fedgf", "fedov", "fedsov"), "cifar10")
+    parts["Table 7"] = _by_sites(
+        methods[methods["study"].isin(["many", "averaged"])], ("fedgf", "fedov", "fedsov"), "cifar10"
+    )
     parts["Table 8"] = _by_sites(methods[methods["study"] == "colour"], FOUR)
     with_full = methods[methods["study"].isin(["disjoint", "dirichlet", "cifar", "many"])]
     parts["Table 9"] = _by_sites(with_full, COMPRESSED, "cifar10")

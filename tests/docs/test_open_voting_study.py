@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-MODULES = ("open_voting", "open_voting_cells", "open_voting_students", "open_voting_tables", "open_voting_sizes")
+MODULES = tuple(
+    f"open_voting{part}" for part in ("", "_cells", "_many", "_students", "_tables", "_sizes", "_published", "_picture")
+)
 
 
 @pytest.fixture
@@ -72,6 +74,21 @@ def test_a_cell_runs_and_is_not_run_again(study: dict[str, Any], tmp_path: Path,
     text = study["tables"].markdown(table, pd.DataFrame())
     assert "## Table 8" in text
     assert f"{100 * table['accuracy'][1]:.1f} ± " in text
+
+
+def test_a_vote_at_one_place_is_the_vote_of_all(study: dict[str, Any]) -> None:
+    """What the first site answers is what every site of a whole run answers."""
+    from peerwise.data import make_sites
+    from peerwise.data.loaders.coloured import coloured_digits
+    from peerwise.methods.fedsov import FedSOV
+    from peerwise.run import run_method
+
+    method = FedSOV(local_epochs=2, compress="none")
+    digits = coloured_digits(colours=2).take(np.arange(80))
+    asked, again = (make_sites(digits, recipes=("cnn8",), test="common") for _ in range(2))
+    run_method(method, asked)
+    first = study["many"].at_the_first(method, again)
+    assert np.array_equal(method.predict_proba(first, first.test.X), method.predict_proba(asked[0], first.test.X))
 
 
 def test_a_student_is_taught_by_rows_like_those_of_the_sites_and_by_no_test_row(study: dict[str, Any]) -> None:
