@@ -61,13 +61,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/open_voting"))
     parser.add_argument("--fast", action="store_true", help="small sizes instead of the paper's")
     parser.add_argument("--studies", default=",".join(STUDIES), help=f"by comma, of {', '.join(STUDIES)}")
+    parser.add_argument("--sites", help="only these numbers of sites, by comma")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
-    for cell in [cell for study in arguments.studies.split(",") for cell in cells(study)]:
-        if time.time() < end:
+    for cell in [cell for study in arguments.studies.split(",") for cell in cells(study, fast=arguments.fast)]:
+        if time.time() < end and (not arguments.sites or str(cell.sites) in arguments.sites.split(",")):
             run_cell(cell, arguments.seeds, arguments.out, fast=arguments.fast, workers=arguments.workers)
 
 

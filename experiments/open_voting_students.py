@@ -29,8 +29,8 @@ from peerwise.methods.fedsov import FedSOV
 from peerwise.parcels import Keep
 
 SPLITS = ("disjoint", "dirichlet 0.1")
-COUNTS = (10, 8, 6, 4, 2, 1)
-SHARES = (0.75, 0.5, 0.25, 0.1)
+COUNTS = {True: (10, 7, 5, 3, 1), False: tuple(range(10, 0, -1))}  # small sizes or the paper's
+SHARES = {True: (0.5, 0.25, 0.1), False: (0.75, 0.5, 0.25, 0.1)}
 Images = NDArray[Any]
 
 
@@ -62,17 +62,18 @@ def like(sites: list[Site], pool: Dataset) -> list[Images]:
     return found
 
 
-def lessons(parts: list[Images], rng: np.random.Generator) -> Iterator[tuple[int, float, Images]]:
+def lessons(parts: list[Images], rng: np.random.Generator, *, fast: bool) -> Iterator[tuple[int, float, Images]]:
     """How many sites' data, which share of it, and the rows."""
-    for count in COUNTS:
+    for count in COUNTS[fast]:
         yield count, 1.0, np.concatenate(parts[:count])
     everything = rng.permutation(np.concatenate(parts))
-    for share in SHARES:
+    for share in SHARES[fast]:
         yield len(parts), share, everything[: round(share * len(everything))]
 
 
-def taught(cell: Cell, size: Size, seed: int) -> pd.DataFrame:
+def taught(cell: Cell, seed: int, *, fast: bool) -> pd.DataFrame:
     """A line a student, and one for the vote that they learn from: accuracy on the common test rows."""
+    size = cell.size(fast=fast)
     sites, pool = federation(load(cell.dataset), cell, size, seed)
     keep, test = Keep(), sites[0].test
     lines = []
@@ -85,7 +86,7 @@ def taught(cell: Cell, size: Size, seed: int) -> pd.DataFrame:
     lines.append({"source": "vote", "sites": cell.sites, "share": 1.0, "accuracy": asked(vote, None)})
     student = DistilledVote(**method_settings("distilled_vote", cell.sites, size))
     for source, parts in {"train": [np.asarray(site.train.X) for site in sites], "test": like(sites, pool)}.items():
-        for count, share, rows in lessons(parts, np.random.default_rng(seed)):
+        for count, share, rows in lessons(parts, np.random.default_rng(seed), fast=fast):
             found = {"source": source, "sites": count, "share": share, "rows": len(rows)}
             lines.append({**found, "accuracy": asked(student, rows)})
     return pd.DataFrame(lines).assign(split=cell.split, seed=seed)
@@ -106,7 +107,7 @@ def main() -> None:
             if path.exists():
                 continue
             started = time.perf_counter()
-            table = taught(cell, cell.size(fast=arguments.fast), seed)
+            table = taught(cell, seed, fast=arguments.fast)
             seconds = time.perf_counter() - started
             table.assign(seconds=seconds).to_csv(path, index=False)
             sys.stdout.write(f"{time.strftime('%H:%M')} {path.stem}: {seconds:.0f} s\n")

@@ -37,13 +37,20 @@ def markdown(methods: pd.DataFrame, students: pd.DataFrame) -> str:
     parts["Table 9"] = _by_sites(with_full, COMPRESSED, "cifar10")
     parts["Table 10"] = _nets(methods[methods["study"] == "nets"])
     parts["Table 12"] = _alphas(methods)
-    parts["Table 13"] = _placeholders(methods[methods["study"] == "placeholders"])
+    parts["Table 13"] = _placeholders(_beside(methods, "placeholders"))
     parts["Table 14"] = _auroc(with_full[with_full["split"] == "disjoint"])
     parts["Tables 15 to 18"] = _students(students) if len(students) else ""
-    parts["Figure 3"] = _pruning(methods[methods["study"] == "pruning"])
+    parts["Figure 3"] = _pruning(_beside(methods, "pruning"))
     parts["Wall time"] = _seconds(methods, students)
     parts["Collapsed"] = "".join(_collapsed(methods))
     return "".join(f"\n## {name}\n\n{text}" for name, text in parts.items() if text)
+
+
+def _beside(methods: pd.DataFrame, study: str) -> pd.DataFrame:
+    """A study, and what the grid has of the same federations; nothing where the study was not run."""
+    chosen = methods[methods["study"] == study]
+    same = methods["study"].eq("disjoint") & methods["sites"].isin(chosen["sites"])
+    return pd.concat([chosen, methods[same]])
 
 
 def _by_sites(methods: pd.DataFrame, names: tuple[str, ...], published: str | None = None) -> str:
