@@ -35,7 +35,7 @@ def markdown(methods: pd.DataFrame, students: pd.DataFrame) -> str:
     parts["Table 8"] = _by_sites(methods[methods["study"] == "colour"], FOUR)
     with_full = methods[methods["study"].isin(["disjoint", "dirichlet", "cifar", "many"])]
     parts["Table 9"] = _by_sites(with_full, COMPRESSED, "cifar10")
-    parts["Table 10"] = _nets(methods[methods["study"] == "nets"])
+    parts["Table 10"] = _nets(_beside(methods, "nets"))
     parts["Table 12"] = _alphas(methods)
     parts["Table 13"] = _placeholders(_beside(methods, "placeholders"))
     parts["Table 14"] = _auroc(with_full[with_full["split"] == "disjoint"])
