@@ -3,10 +3,10 @@
 python experiments/open_voting.py --fast --out runs/open_voting      # small sizes, for two processors
 python experiments/open_voting.py --out runs/open_voting_full        # the paper's sizes, for a machine with a GPU
 python experiments/open_voting.py --studies disjoint,many --fast --out runs/open_voting
-python experiments/open_voting_tables.py runs/open_voting            # what is there so far, as Markdown
+python experiments/open_voting_tables.py runs/open_voting --page docs/results/open_voting.md   # what is there so far
 
 Running again goes on where it stopped; more seeds are added to what is there. ``--minutes`` ends it before the next
-cell. Tables 15 to 18 have a script of their own, `open_voting_students.py`.
+cell.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import open_voting_many
+import open_voting_students
 from open_voting_cells import STUDIES, Cell, cells, data_of, settings_of
 
 from peerwise.evaluate import assess
@@ -23,17 +26,16 @@ from peerwise.evaluate.open_set import vote_curves
 from peerwise.run import Run, simulate
 
 
-def run_cell(cell: Cell, seeds: int, out: Path, *, fast: bool, workers: int) -> None:
-    """Simulate, and leave the methods' table and the K-curve beside the run."""
+def run_cell(cell: Cell, seeds: int, out: Path, *, fast: bool, workers: int) -> Iterator[str]:
+    """Simulate, and leave the methods' table and the K-curve beside the run; nothing where they are there."""
     size, folder = cell.size(fast=fast), out / cell.name
-    if (folder / "methods.csv").exists() and (folder / f"{seeds}_seeds").exists():
+    if (folder / f"{seeds}_seeds").exists():
         return
     started = time.perf_counter()
     run = simulate(data_of(cell, size), out=folder, workers=workers, **settings_of(cell, size, seeds))
     write_tables(run, cell, seeds, folder, time.perf_counter() - started)
     (folder / f"{seeds}_seeds").touch()
-    sys.stdout.write(f"{time.strftime('%H:%M')} {folder.name}: {time.perf_counter() - started:.0f} s\n")
-    sys.stdout.flush()
+    yield f"{folder.name}: {time.perf_counter() - started:.0f} s"
 
 
 def write_tables(run: Run, cell: Cell, seeds: int, folder: Path, seconds: float) -> None:
@@ -67,9 +69,25 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
-    for cell in [cell for study in arguments.studies.split(",") for cell in cells(study, fast=arguments.fast)]:
-        if time.time() < end and (not arguments.sites or str(cell.sites) in arguments.sites.split(",")):
-            run_cell(cell, arguments.seeds, arguments.out, fast=arguments.fast, workers=arguments.workers)
+    for line in wanted(arguments):
+        sys.stdout.write(f"{time.strftime('%H:%M')} {line}\n")
+        sys.stdout.flush()
+        if time.time() > end:
+            break
+
+
+def wanted(arguments: argparse.Namespace) -> Iterator[str]:
+    """Runs what is asked for, and says a line after each part of it."""
+    at_one_place = {"many": open_voting_many.run, "students": open_voting_students.run}
+    for study in arguments.studies.split(","):
+        if study in at_one_place:
+            yield from at_one_place[study](arguments.out, arguments.seeds, fast=arguments.fast)
+            continue
+        for cell in cells(study, fast=arguments.fast):
+            if not arguments.sites or str(cell.sites) in arguments.sites.split(","):
+                yield from run_cell(
+                    cell, arguments.seeds, arguments.out, fast=arguments.fast, workers=arguments.workers
+                )
 
 
 if __name__ == "__main__":

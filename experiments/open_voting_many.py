@@ -1,15 +1,12 @@
 """Table 7 of the FedSOV paper: 50 and 100 sites, whose nets vote at one place, as on the paper's server.
 
-python experiments/open_voting_many.py --fast --out runs/open_voting
-
-In `open_voting.py` every site tries every other's net, which for a hundred sites takes longer than the training.
+In a simulated federation every site tries every other's net, which for a hundred sites takes longer than the training.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -71,24 +68,15 @@ def line_of(cell: Cell, name: str, seeds: int, *, fast: bool) -> pd.DataFrame:
     return pd.DataFrame([{**line, "cell_seconds": seconds}])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/open_voting"))
-    parser.add_argument("--fast", action="store_true", help="small sizes instead of the paper's")
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
+def run(out: Path, seeds: int, *, fast: bool) -> Iterator[str]:
+    """What is not there yet, a folder a method; says what was done."""
     for sites in (50, 100):
         for cell in (Cell("many", "fashion_mnist", split, sites, VOTES) for split in SPLITS):
             for name in VOTES:
-                folder = arguments.out / f"{cell.name}_{name.replace(':', '-')}"
+                folder = out / f"{cell.name}_{name.replace(':', '-')}"
                 if (folder / "methods.csv").exists():
                     continue
-                table = line_of(cell, name, arguments.seeds, fast=arguments.fast)
+                table = line_of(cell, name, seeds, fast=fast)
                 folder.mkdir(parents=True, exist_ok=True)
                 table.to_csv(folder / "methods.csv", index=False)
-                sys.stdout.write(f"{time.strftime('%H:%M')} {folder.name}: {table['cell_seconds'][0]:.0f} s\n")
-                sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+                yield f"{folder.name}: {table['cell_seconds'][0]:.0f} s"

@@ -1,7 +1,5 @@
 """Tables 15 to 18 of the FedSOV paper: what the student of an open vote learns from how much of whose data.
 
-python experiments/open_voting_students.py --fast --out runs/open_voting
-
 Ten sites, the nets of `fedsov` without pruning, trained once a split and seed. The student learns the vote from rows of
 the first n sites (n = 10 to 1), or from a share of all rows: the sites' own train rows ("train"), or as many other rows
 of the same classes ("test"), which no net has seen and which are no test rows. The student sees no label.
@@ -9,8 +7,6 @@ of the same classes ("test"), which no net has seen and which are no test rows. 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,27 +88,18 @@ def taught(cell: Cell, seed: int, *, fast: bool) -> pd.DataFrame:
     return pd.DataFrame(lines).assign(split=cell.split, seed=seed)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/open_voting"))
-    parser.add_argument("--fast", action="store_true", help="small sizes instead of the paper's")
-    parser.add_argument("--seeds", type=int, default=3)
-    arguments = parser.parse_args()
-    folder = arguments.out / "students"
+def run(out: Path, seeds: int, *, fast: bool) -> Iterator[str]:
+    """What is not there yet, a file a split and seed; says what was done."""
+    folder = out / "students"
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in range(arguments.seeds):
+    for seed in range(seeds):
         for split in SPLITS:
             cell = Cell("students", "fashion_mnist", split, 10, ())
             path = folder / f"{cell.name}_{seed}.csv"
             if path.exists():
                 continue
             started = time.perf_counter()
-            table = taught(cell, seed, fast=arguments.fast)
+            table = taught(cell, seed, fast=fast)
             seconds = time.perf_counter() - started
             table.assign(seconds=seconds).to_csv(path, index=False)
-            sys.stdout.write(f"{time.strftime('%H:%M')} {path.stem}: {seconds:.0f} s\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+            yield f"{path.stem}: {seconds:.0f} s"

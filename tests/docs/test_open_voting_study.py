@@ -32,7 +32,8 @@ def test_every_cell_is_a_federation_that_can_be_set_up(study: dict[str, Any]) ->
 
     cells = study["cells"]
     for fast in (True, False):
-        found = [cell for name in cells.STUDIES for cell in cells.cells(name, fast=fast)]
+        simulated = set(cells.STUDIES) - {"many", "students"}
+        found = [cell for name in simulated for cell in cells.cells(name, fast=fast)]
         assert len({cell.name for cell in found}) == len(found), "two cells would share a folder"
         for cell in found:
             experiment_from({"dataset": cell.dataset, **cells.settings_of(cell, cell.size(fast=fast), 3)})
@@ -62,9 +63,8 @@ def test_a_cell_runs_and_is_not_run_again(study: dict[str, Any], tmp_path: Path,
     )
     monkeypatch.setitem(cells.FAST, "coloured_digits", tiny)
     cell = cells.Cell("colour", "coloured_digits", "by colour", 2, ("fedsov", "fedavg"), net="cnn8")
-    voting.run_cell(cell, 2, tmp_path, fast=True, workers=1)
-    monkeypatch.setattr(voting, "simulate", None)
-    voting.run_cell(cell, 2, tmp_path, fast=True, workers=1)
+    assert len(list(voting.run_cell(cell, 2, tmp_path, fast=True, workers=1))) == 1
+    assert not list(voting.run_cell(cell, 2, tmp_path, fast=True, workers=1))
     table = study["tables"].read(tmp_path, "*/methods.csv")
     assert list(table["method"]) == ["fedsov", "fedavg"]
     seeds = [float(value) for value in table["by_seed"][0].split()]
