@@ -70,7 +70,7 @@ def test_a_cell_runs_and_is_not_run_again(study: dict[str, Any], tmp_path: Path,
     seeds = [float(value) for value in table["by_seed"][0].split()]
     assert table["accuracy"][0] == pytest.approx(np.mean(seeds) / 100, abs=1e-3)
     text = study["tables"].markdown(table, pd.DataFrame())
-    assert "## Table 8" in text
+    assert "### Table 8: feature skew" in text
     assert f"{100 * table['accuracy'][1]:.1f} ± " in text
 
 
