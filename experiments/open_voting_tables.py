@@ -19,6 +19,7 @@ from open_voting_sizes import sizes
 FOUR = ("fedavg", "fedgf", "fedov", "fedsov")
 THREE = ("fedov", "fedsov:full", "fedsov")
 COMPRESSED = ("fedsov:full", "distilled_vote", "fedsov")
+KEYS = ["study", "dataset", "split", "sites", "net"]
 NOT_RUN = "Not run yet.\n"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 NOTES = {
@@ -28,7 +29,7 @@ NOTES = {
     "Table 6: how large": "Counted on `simple_cnn`, not trained. Parameters: of all nets together. Published, at 5, 10 "
     "and 20 sites: 150 k for averaging, 750, 1,500 and 3,000 k for FedOV, 150 k for FedSOV.",
     "Table 7: 50 and 100 sites": "1,000 rows, so 20 or 10 a site; the vote is held at one place. In brackets: "
-    "published, CIFAR-10, single runs.",
+    "published, CIFAR-10, without spread.",
     "Table 8: feature skew": "Coloured digits (8 x 8, enlarged) instead of coloured MNIST. In brackets: published; "
     "there averaging had 100 rounds.",
     "Table 9: whole, distilled, pruned": "The student has 200 public rows without labels. In brackets: published, "
@@ -47,7 +48,7 @@ def markdown(methods: pd.DataFrame, students: pd.DataFrame) -> str:
     """Every table of the paper, with what differs there; of what was not run it says so."""
     found = tables(methods, students)
     text = "".join(f"\n### {head}\n\n{NOTES[head]}\n\n{found[head] or NOT_RUN}" for head in NOTES)
-    return text + "\n### Wall time\n\n" + _seconds(methods, students) + _collapsed(methods)
+    return text + "\n### Wall time\n\n" + (_seconds(methods, students) or NOT_RUN) + _collapsed(methods)
 
 
 def tables(methods: pd.DataFrame, students: pd.DataFrame) -> dict[str, str]:
@@ -173,7 +174,7 @@ def _pruning(methods: pd.DataFrame) -> str:
 
 
 def _seconds(methods: pd.DataFrame, students: pd.DataFrame) -> str:
-    cells = methods.drop_duplicates(["study", "dataset", "split", "sites", "net"])
+    cells = methods.drop_duplicates(KEYS)
     lines = [[str(study), str(len(part)), f"{part['cell_seconds'].sum():.0f}"]
              for study, part in cells.groupby("study", sort=False)]  # fmt: skip
     if len(students):
@@ -192,9 +193,9 @@ def _collapsed(methods: pd.DataFrame) -> str:
 
 
 def read(folder: Path, pattern: str) -> pd.DataFrame:
-    """The tables of this name, one below the other."""
-    tables = [pd.read_csv(path) for path in sorted(folder.glob(pattern))]
-    return pd.concat(tables) if tables else pd.DataFrame()
+    """The tables of this name, one below the other; without any, one with the columns by which lines are chosen."""
+    found = [pd.read_csv(path) for path in sorted(folder.glob(pattern))]
+    return pd.concat(found) if found else pd.DataFrame(columns=[*KEYS, "method", "collapsed", "cell_seconds"])
 
 
 def main() -> None:

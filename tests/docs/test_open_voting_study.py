@@ -74,6 +74,22 @@ def test_a_cell_runs_and_is_not_run_again(study: dict[str, Any], tmp_path: Path,
     assert f"{100 * table['accuracy'][1]:.1f} ± " in text
 
 
+def test_a_page_is_rendered_from_an_empty_folder_and_says_what_was_not_run(
+    study: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    page = tmp_path / "page.md"
+    marks = study["tables"].BEGIN, study["tables"].END
+    page.write_text(f"before\n{marks[0]}\nold\n{marks[1]}\nafter\n")
+    monkeypatch.setattr(sys, "argv", ["open_voting_tables.py", str(tmp_path), "--page", str(page)])
+    study["tables"].main()
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "\nold\n" not in text
+    assert text.count("Not run yet.") == len(study["tables"].NOTES), "sizes are counted, all else and the time measured"
+    assert "| 10 | 149 k |" in text
+
+
 def test_a_vote_at_one_place_is_the_vote_of_all(study: dict[str, Any]) -> None:
     """What the first site answers is what every site of a whole run answers."""
     from peerwise.data import make_sites
