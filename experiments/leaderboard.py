@@ -1,0 +1,210 @@
+"""All methods x all kinds of heterogeneity x the data sets: one leaderboard, resumable, most telling cells first.
+
+python experiments/leaderboard.py --fast --out runs/leaderboard                     # sizes for two cores
+python experiments/leaderboard.py --fast --only fashion_mnist,pacs --minutes 30     # these data sets, or kinds
+python experiments/leaderboard_tables.py runs/leaderboard                           # tables, picture, evidence
+
+Every cell is a run in a folder of its own; running again goes on where it stopped, and ``--minutes`` ends it before the
+next cell. Without ``--fast``: ten sites, 8,000 rows, 5 seeds, 50 rounds, for a larger machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peerwise.data import Dataset, load
+from peerwise.errors import PeerwiseError
+from peerwise.evaluate import assess
+from peerwise.methods import make_method, method_names
+from peerwise.run import Experiment, Run, simulate
+from peerwise.run.simulate import federation
+
+IMAGES = ("fashion_mnist", "cifar10", "pacs")
+DOMAINS = ("office_caltech10", "pacs")  # whose sites differ by how their rows look
+KINDS: dict[str, dict[str, Any]] = {
+    "natural": {"partition": "natural"},
+    "strong": {"partition": "dirichlet", "partition_settings": {"alpha": 0.1, "min_rows": 40}},
+    "mild": {"partition": "dirichlet", "partition_settings": {"alpha": 1.0}},
+    "few": {"partition": "exdir", "partition_settings": {"classes_per_site": 3, "alpha": 1.0}},
+    "disjoint": {"partition": "disjoint"},
+    "strangers": {"partition": "disjoint", "test": "common"},
+    "quantity": {"partition": "quantity", "partition_settings": {"exponent": 1.0, "min_rows": 40}},
+    "feature": {"partition": "natural"},
+    "vertical": {"partition": "vertical", "partition_settings": {"share_of_columns": 0.5}},
+    "flipped": {"partition": "dirichlet", "partition_settings": {"alpha": 1.0}, "flipped": 1},
+}
+# By kind, in order of importance: a cell that is not here does not exist or says nothing (`leaderboard.md` tells why).
+CELLS = {
+    "natural": ("heart_disease", "adult", "covertype"),
+    "strong": ("digits", "fashion_mnist", "covertype", "cifar10"),
+    "few": ("digits", "cifar10", "covertype", "fashion_mnist"),
+    "mild": ("adult", "cifar10", "digits", "heart_disease", "fashion_mnist", "covertype"),
+    "strangers": ("digits", "fashion_mnist", "covertype", "cifar10"),
+    "feature": ("office_caltech10", "pacs"),
+    "flipped": ("adult", "fashion_mnist", "digits", "heart_disease", "covertype", "cifar10"),
+    "quantity": ("adult", "cifar10", "digits", "heart_disease", "fashion_mnist", "covertype"),
+    "vertical": ("heart_disease", "adult", "covertype", "digits"),
+    "disjoint": ("digits", "fashion_mnist", "covertype", "cifar10"),
+}
+KEPT = ("seed", "method", "site", "accuracy", "balanced_accuracy", "own_accuracy", "own_balanced_accuracy",
+        "reference", "accuracy_gain", "test_rows", "bytes_sent", "bytes_received")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """``rows`` and ``public`` of all sites together, ``site_rows`` at most at a natural site."""
+
+    sites: int
+    rows: int
+    site_rows: int
+    public: int
+    seeds: int
+    folds: int
+    epochs: int
+    rounds: dict[str, int]
+    open_epochs: dict[str, int]
+    changes: dict[str, dict[str, Any]]
+
+
+FULL = Sizes(10, 8000, 2000, 1000, 5, 5, 60, {"table": 50, "image": 50}, {"table": 30, "image": 30}, {})
+FAST = Sizes(
+    sites=5,
+    rows=1050,
+    site_rows=250,
+    public=150,
+    seeds=3,
+    folds=3,
+    epochs=20,
+    rounds={"table": 10, "image": 8},
+    open_epochs={"table": 30, "image": 8},
+    changes={"feddes_paper": {"epochs": 100, "patience": 10}, "distilled_vote": {"student_epochs": 40}},
+)
+FRACTIONS = [0.5, 0.2, 0.3]
+NO_VALIDATION = [0.7, 0.0, 0.3]  # own validation rows would choose the round that knows own classes best
+RATE = {"table": 0.1, "image": 0.05}
+
+
+def cells() -> list[tuple[str, str]]:
+    """(data set, kind), the first data set of every kind first."""
+    longest = max(map(len, CELLS.values()))
+    return [(names[place], kind) for place in range(longest) for kind, names in CELLS.items() if place < len(names)]
+
+
+def data_of(dataset: str, kind: str, sizes: Sizes) -> Dataset:
+    """Rows from which each seed draws its own; natural sites are cut to the same size where they have more."""
+    data, rng = load(dataset), np.random.default_rng(0)
+    if KINDS[kind]["partition"] == "natural":
+        values = data.column("site")
+        assert values is not None, dataset
+        kept = [np.flatnonzero(values == name) for name in np.unique(values) if name != "unknown"]
+        rows = [rng.choice(part, min(len(part), sizes.site_rows + sizes.public // len(kept)), False) for part in kept]
+        return data.take(np.sort(np.concatenate(rows)))
+    if dataset == "covertype":  # two of its seven classes have 85 % of the rows, so that a skew would show little else
+        scarce = np.bincount(data.y).min()
+        return data.take(np.sort(np.concatenate([rng.choice(np.flatnonzero(data.y == code), scarce, False)
+                                                 for code in range(len(data.classes))])))  # fmt: skip
+    most = min(len(data), 5 * sizes.rows)
+    return data.take(np.sort(rng.choice(len(data), most, False)))
+
+
+def experiment_of(dataset: str, kind: str, sizes: Sizes, methods: list[str], rows: int) -> Experiment:
+    what = "image" if dataset in IMAGES else "table"
+    natural = KINDS[kind]["partition"] == "natural"
+    opened: dict[str, Any] = {"local_epochs": sizes.open_epochs[what]}
+    given = {name: dict(opened) for name in ("fedov", "fedsov", "feddes_open", "distilled_vote")}
+    for name, settings in sizes.changes.items():
+        given[name] = given.get(name, {}) | settings
+    return Experiment(
+        dataset="",
+        rows=None if natural else min(rows, sizes.rows),
+        sites=None if natural else sizes.sites,
+        public=sizes.public,
+        models=("cnn8",) if what == "image" else ("mlp",),
+        assign="all",
+        folds=sizes.folds,
+        epochs=sizes.epochs,
+        seeds=sizes.seeds,
+        methods=tuple(methods),
+        method={name: given[name] for name in methods if name in given},
+        training={"rounds": sizes.rounds[what], "local_epochs": 2, "batch_size": 16, "lr": RATE[what]},
+        fractions=NO_VALIDATION if kind == "strangers" else FRACTIONS,
+        **KINDS[kind],
+    )
+
+
+def able(dataset: str, kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, str]]:
+    """The methods that can run on these sites, and why the others cannot."""
+    experiment = experiment_of(dataset, kind, sizes, ["fedavg"], len(data)).filled(data)
+    sites = federation(experiment, data, 0)
+    names, cannot = [], {}
+    for name in method_names():
+        try:
+            make_method(name, {}, folds=2, epochs=1, sites=len(sites), by_rounds=True).check_sites(sites)
+            names.append(name)
+        except PeerwiseError as error:
+            cannot[name] = str(error)
+    return names, cannot
+
+
+def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> None:
+    """Simulate, and leave the sites' lines and what there is to know about the run beside it."""
+    wall, busy = time.perf_counter(), time.process_time()
+    folder = out / f"{dataset}_{kind}"
+    if (folder / "sites.csv").exists():
+        return
+    data = data_of(dataset, kind, sizes)
+    names, cannot = able(dataset, kind, sizes, data)
+    run = simulate(data, out=folder, workers=workers, **_settings(dataset, kind, sizes, names, len(data)))
+    took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - busy}
+    write(run, folder, {"dataset": dataset, "kind": kind, "cannot": cannot, **took})
+    sys.stdout.write(f"{time.strftime('%H:%M')} {folder.name}: {took['wall']:.0f} s, {took['cpu']:.0f} s of CPU\n")
+    sys.stdout.flush()
+
+
+def _settings(dataset: str, kind: str, sizes: Sizes, names: list[str], rows: int) -> dict[str, Any]:
+    experiment = experiment_of(dataset, kind, sizes, names, rows)
+    return {key: value for key, value in vars(experiment).items() if key != "dataset"}
+
+
+def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
+    found = assess(run)
+    table = found.sites.assign(method=[name.split("~")[0] for name in found.sites["method"]])
+    if run.experiment.flipped:  # what the others get is asked, not what they can teach the one that misleads
+        names = sorted(set(table["site"]))[: run.experiment.flipped]
+        table = table[~table["site"].isin(names)]
+    phases = [name for name in table.columns if name.startswith("seconds_")]
+    table = table.assign(seconds=table[phases].sum(axis=1))
+    table[[*KEPT, "seconds"]].round(5).to_csv(folder / "sites.csv", index=False)
+    about |= {"fell_back": found.fell_back, "left_out": len(found.peers_left_out), "collapsed": len(found.collapsed)}
+    about |= {"provenance": run.provenance}
+    (folder / "about.json").write_text(json.dumps(about, indent=1, default=str))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/leaderboard"))
+    parser.add_argument("--fast", action="store_true", help="sizes for two cores")
+    parser.add_argument("--only", help="data sets, kinds or cells, by comma, e.g. digits,adult_mild")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further cell after so many")
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    end = time.time() + 60 * arguments.minutes
+    only = set((arguments.only or "").split(",")) - {""}
+    known = {name for dataset, kind in cells() for name in (dataset, kind, f"{dataset}_{kind}")}
+    if unknown := only - known:
+        raise SystemExit(f"--only: no data set, kind or cell is called {', '.join(sorted(unknown))}.")
+    for dataset, kind in cells():
+        if (not only or {dataset, kind, f"{dataset}_{kind}"} & only) and time.time() < end:
+            run_cell(dataset, kind, FAST if arguments.fast else FULL, arguments.out, arguments.workers)
+
+
+if __name__ == "__main__":
+    main()
