@@ -184,8 +184,25 @@ def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
     table = table.assign(seconds=table[phases].sum(axis=1))
     table[[*KEPT, "seconds"]].round(5).to_csv(folder / "sites.csv", index=False)
     about |= {"fell_back": found.fell_back, "left_out": len(found.peers_left_out), "collapsed": len(found.collapsed)}
-    about |= {"provenance": run.provenance}
+    about |= {"facts": facts(run), "provenance": run.provenance}
     (folder / "about.json").write_text(json.dumps(about, indent=1, default=str))
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """What a site can hold its own situation against: means over sites and seeds. ``class_share``: how many classes a
+    site's train rows are worth, exp(entropy of the labels), as a share of all classes."""
+    counts = [tree["label_counts"] for (_, method, _), tree in run.predictions.items() if method == "local"]
+    shares = [np.asarray(each) / np.sum(each) for each in counts]
+    worth = [np.exp(-np.sum(each[each > 0] * np.log(each[each > 0]))) / len(each) for each in shares]
+    return {
+        "data": run.kind,
+        "classes": len(run.classes),
+        "sites": len(counts) // run.experiment.seeds,
+        "rows": round(float(np.mean([np.sum(each) for each in counts]))),
+        "class_share": round(float(np.mean(worth)), 3),
+        "public": run.experiment.public,
+        "seeds": run.experiment.seeds,
+    }
 
 
 def main() -> None:

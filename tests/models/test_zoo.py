@@ -218,3 +218,31 @@ def test_no_rows_are_refused():
 def test_half_named_columns_are_refused():
     with pytest.raises(ModelError, match="1 features are named, the rows have 13"):
         find_recipe("logistic").fit(wine(), None, classes=3, features=(Feature("a"),), seed=0)
+
+
+@pytest.mark.parametrize("name", ["mlp", "logistic"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_column_that_never_varied_here_does_not_decide_about_other_sites_rows(name, known):
+    """As cholesterol at one of the four hospitals, which nobody measured there."""
+    rows = wine()
+    rows = Rows(rows.X.copy(), rows.y)
+    train, val, test = _split(rows)
+    for part in (train, val):
+        part.X[:, 12] = 3.0 if known else np.nan
+    fitted = find_recipe(name).fit(train, val, classes=3, features=(), seed=1)
+    elsewhere = test.X.copy()
+    elsewhere[:, 12] = 3.0
+    np.testing.assert_allclose(fitted.predict_proba(test.X), fitted.predict_proba(elsewhere), atol=1e-6)
+    _assert_file_agrees(fitted, test.X, 3)
+
+
+def test_a_static_input_that_never_varied_here_does_not_decide_about_other_sites_rows():
+    rows = digit_sequences().take(np.arange(60))
+    static = rows.X.static.copy()
+    static[:, 0] = 7.0
+    train = Rows(Sequences(static, rows.X.series), rows.y)
+    fitted = find_recipe("cnn1d").fit(train, None, classes=10, features=(), seed=0, max_epochs=2)
+    strange = static.copy()
+    strange[:, 0] = 500.0
+    elsewhere = Sequences(strange, rows.X.series)
+    np.testing.assert_allclose(fitted.predict_proba(train.X), fitted.predict_proba(elsewhere), atol=1e-6)

@@ -1,7 +1,7 @@
 """Recipes for time series with static inputs: TCN, 1-D CNN, LSTM.
 
 The static inputs are repeated at every step beside the series. Both are standardised inside with means and spreads of
-the training rows; a missing value becomes the mean.
+the training rows; a missing value becomes the mean, and so does every value of an input that never varied there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from peerwise.data.rows import Feature, Inputs, Sequences
 from peerwise.errors import ModelError
 from peerwise.models.fitted import fit_built
 from peerwise.models.recipe import Build, Fit
+from peerwise.models.zoo.tables import NEVER_VARIED
 
 
 class Steps(nn.Module):
@@ -113,7 +114,7 @@ def _moments(values: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.floa
     counts = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64) / counts
     variance = np.where(known, (values - mean) ** 2, 0.0).sum(axis=0, dtype=np.float64) / counts
-    spread = np.where(variance > 0, np.sqrt(variance), 1.0)
+    spread = np.where(variance > 0, np.sqrt(variance), NEVER_VARIED)
     return mean.astype(np.float32), spread.astype(np.float32)
 
 

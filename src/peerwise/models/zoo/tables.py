@@ -24,8 +24,14 @@ from peerwise.models.outputs import FLOOR
 from peerwise.models.recipe import Build, Fit, Fitted
 
 
+# Of a number that never varied, or was never known, nothing was learned: whatever another site's rows have there, it is
+# divided away. As a number of its own unit it would meet weights that no row has ever moved. Finite, as weights must be.
+NEVER_VARIED = 1e30
+
+
 class Prepare(nn.Module):
-    """(n, features) with NaN -> (n, numbers + categories): imputed, one-hot, and standardised if ``scale``."""
+    """(n, features) with NaN -> (n, numbers + categories): imputed, one-hot, and standardised if ``scale``; a number
+    that is the same in all of ``X`` is then 0 in every row."""
 
     fill: Tensor
     numbers: Tensor
@@ -51,7 +57,7 @@ class Prepare(nn.Module):
         self._keep("hot_columns", [column for column, _ in hot], torch.int64)
         self._keep("hot_codes", [code for _, code in hot], torch.float32)
         self._keep("mean", filled.mean(axis=0) if scale else np.zeros(len(numbers)), torch.float32)
-        self._keep("spread", np.where(spread > 0, spread, 1.0), torch.float32)
+        self._keep("spread", np.where(spread > 0, spread, NEVER_VARIED), torch.float32)
 
     def _keep(self, name: str, values: Any, dtype: torch.dtype) -> None:
         self.register_buffer(name, torch.as_tensor(np.asarray(values), dtype=dtype))

@@ -1,0 +1,192 @@
+"""The leaderboard's tables as Markdown, its critical-difference diagram, and the evidence of `peerwise recommend`.
+
+python experiments/leaderboard_tables.py runs/leaderboard --picture docs/results/leaderboard.png \\
+    --evidence src/peerwise/evaluate/leaderboard.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from leaderboard import KINDS, cells
+from leaderboard_evidence import evidence
+from leaderboard_figure import draw
+
+from peerwise.evaluate.ranks import Ranking, against, ranking
+from peerwise.methods.registry import is_by_rounds, method_names
+
+OWN = "own"  # the mean of a site's own models, in the pool of every one-shot method
+POOLED = ("best_single", "stacking")  # whose pool holds it
+KEY = ["dataset", "kind", "seed", "site"]
+SETTING = ["dataset", "kind"]
+NOT_RANKED = "vertical"  # most methods cannot run there
+LEVEL = 0.05
+
+
+def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """All lines, one a setting, seed, method and site, with what the site's own models have (``own``) and the gain over
+    them (``over_own``); and what there is to know about every setting."""
+    tables, abouts = [], []
+    for dataset, kind in cells():
+        path = folder / f"{dataset}_{kind}"
+        if (path / "sites.csv").exists():
+            about = json.loads((path / "about.json").read_text())
+            table = pd.read_csv(path / "sites.csv").assign(dataset=dataset, kind=kind)
+            tables.append(table.assign(cpu=table["seconds"] * about["cpu"] / about["wall"]))
+            abouts.append(about)
+    lines = pd.concat(tables, ignore_index=True)
+    lines = lines[lines["test_rows"] > 0]
+    pooled = lines[(lines["reference"] == OWN) & lines["method"].isin(POOLED)].drop_duplicates(KEY)
+    own = pooled.assign(method=OWN, accuracy=pooled["own_accuracy"], accuracy_gain=0.0, bytes_sent=0.0, cpu=float("nan"))
+    lines = pd.concat([lines, own], ignore_index=True)
+    lines = lines.join(pooled.set_index(KEY)["own_accuracy"].rename("own"), on=KEY)
+    lines.loc[lines["method"] == "local", "accuracy_gain"] = 0.0
+    return lines.assign(over_own=lines["accuracy"] - lines["own"]), abouts
+
+
+def by_setting(lines: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Settings x methods: the mean over sites, then over seeds."""
+    means = lines.groupby([*SETTING, "seed", "method"])[column].mean().groupby([*SETTING, "method"]).mean()
+    return means.unstack("method")
+
+
+def ranked(lines: pd.DataFrame) -> Ranking:
+    """By accuracy, over all settings but those where most methods cannot run."""
+    accuracy = by_setting(lines[lines["kind"] != NOT_RANKED], "accuracy")
+    return ranking(accuracy.dropna(axis=1))
+
+
+def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
+    """A line a method, the best mean rank first, those that did not run everywhere last."""
+    order = [*ranks.index, *sorted(set(lines["method"]) - set(ranks.index))]
+    p = against(by_setting(lines[lines["kind"] != NOT_RANKED], "accuracy_gain").drop(columns=[OWN, "local"]))
+    table = [["method", "rank", "gain over its bar", "p", "over own", "wins / ties / losses", "worst site", "sent a site",
+              "CPU s a site", "settings"]]  # fmt: skip
+    total = len(lines[SETTING].drop_duplicates())
+    for method in order:
+        part = lines[lines["method"] == method]
+        table.append([
+            method,
+            f"{ranks[method]:.1f}" if method in ranks else "",
+            "" if method in (OWN, "local") else spread(part, "accuracy_gain"),
+            _p(p.get(method)),
+            "" if method == OWN else spread(part, "over_own"),
+            "" if method in (OWN, "local") else shares(part["accuracy_gain"]),
+            "" if method == OWN else f"{100 * worst(part):+.1f}",
+            size(part["bytes_sent"].mean()),
+            "" if part["cpu"].isna().all() else f"{part['cpu'].mean():.2f}",
+            f"{len(part[SETTING].drop_duplicates())} of {total}",
+        ])  # fmt: skip
+    return markdown(table)
+
+
+def by_kind(lines: pd.DataFrame, order: list[str]) -> str:
+    """Points over the own models, a column a kind of heterogeneity."""
+    gains = by_setting(lines, "over_own").groupby("kind").mean()
+    kinds = [kind for kind in KINDS if kind in gains.index]
+    counts = lines[SETTING].drop_duplicates()["kind"].value_counts()
+    table = [["method", *(f"{kind} ({counts[kind]})" for kind in kinds)]]
+    own = by_setting(lines, "accuracy").groupby("kind").mean()[OWN]
+    table.append(["own models, % right", *(f"{100 * own[kind]:.1f}" for kind in kinds)])
+    for method in [*order, *sorted(set(gains.columns) - set(order))]:
+        if method != OWN:
+            values = [gains.loc[kind, method] for kind in kinds]
+            table.append([method, *("" if pd.isna(value) else f"{100 * value:+.1f}" for value in values)])
+    return markdown(table)
+
+
+def best_three(lines: pd.DataFrame) -> str:
+    """For each kind the three most accurate, and in how many settings each is above the own models."""
+    table = [["kind", "data sets", "best", "second", "third", "methods above own, of all"]]
+    gains = by_setting(lines[~lines["method"].isin([OWN, "centralised"])], "over_own")
+    for kind in KINDS:
+        if kind not in gains.index.get_level_values("kind"):
+            continue
+        here = gains.xs(kind, level="kind").dropna(axis=1)
+        means = here.mean().sort_values(ascending=False)
+        best = [f"{name} {100 * means[name]:+.1f} (above in {(here[name] > 0).sum()} of {len(here)})"
+                for name in means.index[:3]]  # fmt: skip
+        table.append([kind, ", ".join(here.index), *best, f"{(means > 0).sum()} of {len(means)}"])
+    return markdown(table)
+
+
+def unable(abouts: list[dict[str, Any]]) -> str:
+    """Which methods could not run where, and why."""
+    found: dict[str, list[str]] = {}
+    for about in abouts:
+        for method, why in about["cannot"].items():
+            found.setdefault(f"{about['kind']}: {_reason(why)}", []).append(method)
+    return "".join(f"- {why}: {', '.join(sorted(set(methods)))}\n" for why, methods in found.items())
+
+
+def _reason(why: str) -> str:
+    for sign in ("different columns", "public rows", "no rows of kind", "architecture"):
+        if sign in why:
+            return sign
+    return why.split(": ")[-1]
+
+
+def spread(part: pd.DataFrame, column: str) -> str:
+    """Mean over sites, then settings; the standard deviation over seeds of that mean."""
+    by_seed = part.groupby([*SETTING, "seed"])[column].mean().groupby("seed").mean() * 100
+    return f"{by_seed.mean():+.1f} ± {by_seed.std(ddof=1):.1f}"
+
+
+def shares(gains: pd.Series[float]) -> str:
+    tie = gains.abs() < 1e-9
+    parts = ((gains > 0) & ~tie, tie, (gains < 0) & ~tie)
+    return " / ".join(f"{100 * each.mean():.0f}" for each in parts)
+
+
+def worst(part: pd.DataFrame) -> float:
+    """The gain over own models of the site that gains least, mean over settings and seeds."""
+    return float(part.groupby([*SETTING, "seed"])["over_own"].min().mean())
+
+
+def size(number: float) -> str:
+    if number < 1000:
+        return f"{number:.0f} B"
+    return f"{number / 1000:.0f} kB" if number < 1_000_000 else f"{number / 1_000_000:.1f} MB"
+
+
+def _p(value: float | None) -> str:
+    if value is None or pd.isna(value):
+        return ""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < LEVEL else f"{value:.2f}"
+
+
+def markdown(table: list[list[str]]) -> str:
+    rows = [table[0], ["---"] * len(table[0]), *table[1:]]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--evidence", type=Path)
+    arguments = parser.parse_args()
+    lines, abouts = read(arguments.folder)
+    found = ranked(lines)
+    wall, cpu = (sum(about[key] for about in abouts) / 60 for key in ("wall", "cpu"))
+    sys.stdout.write(
+        f"{len(abouts)} settings, {lines['method'].nunique()} methods, {wall:.0f} minutes, {cpu:.0f} of CPU; ranks over "
+        f"{found.blocks} settings, Friedman p {found.p:.1e}, critical difference {found.critical:.1f}\n\n"
+        + "\n".join((leaderboard(lines, found.ranks), best_three(lines), by_kind(lines, list(found.ranks.index)),
+                     unable(abouts)))
+    )  # fmt: skip
+    fell = [(about["dataset"], about["kind"], each) for about in abouts for each in about["fell_back"]]
+    sys.stdout.write(f"\nfell back: {len(fell)}\n" + "".join(f"- {each}\n" for each in fell))
+    if arguments.picture is not None:
+        draw(found, {name: is_by_rounds(name) for name in method_names()}, arguments.picture)
+    if arguments.evidence is not None:
+        arguments.evidence.write_text(json.dumps(evidence(lines, abouts), indent=None, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()
