@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ FAST = Sizes(
     folds=3,
     epochs=20,
     rounds={"table": 10, "image": 8},
-    open_epochs={"table": 30, "image": 8},
+    open_epochs={"table": 30, "image": 20},
     changes={"feddes_paper": {"epochs": 100, "patience": 10}, "distilled_vote": {"student_epochs": 40}},
 )
 FRACTIONS = [0.5, 0.2, 0.3]
@@ -184,8 +185,13 @@ def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
     table = table.assign(seconds=table[phases].sum(axis=1))
     table[[*KEPT, "seconds"]].round(5).to_csv(folder / "sites.csv", index=False)
     about |= {"fell_back": found.fell_back, "left_out": len(found.peers_left_out), "collapsed": len(found.collapsed)}
-    about |= {"facts": facts(run), "provenance": run.provenance}
+    about |= {"facts": facts(run), "commit": _commit(), "provenance": run.provenance}
     (folder / "about.json").write_text(json.dumps(about, indent=1, default=str))
+
+
+def _commit() -> str:
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def facts(run: Run) -> dict[str, Any]:
