@@ -21,8 +21,8 @@ SETTING = ["dataset", "kind"]
 def evidence(lines: pd.DataFrame, abouts: list[dict[str, Any]]) -> dict[str, Any]:
     """Settings with their facts, methods with their needs, and for each setting and method `COLUMNS`: gains are over
     the own models of the pool; worst is the site that gains least; bytes and CPU seconds of a site."""
-    commits = sorted({about["provenance"]["commit"] for about in abouts})
-    dates = sorted({about["provenance"]["when"][:10] for about in abouts})
+    commits = sorted({about["commit"] for about in abouts})
+    dates = sorted({about["provenance"]["sessions"][-1]["ended"][:10] for about in abouts})
     found: dict[str, dict[str, list[float]]] = {}
     for (dataset, kind, method), part in lines.groupby([*SETTING, "method"]):
         found.setdefault(f"{dataset}_{kind}", {})[str(method)] = _cell(part)
@@ -31,8 +31,15 @@ def evidence(lines: pd.DataFrame, abouts: list[dict[str, Any]]) -> dict[str, Any
         "format": FORMAT,
         "about": {"commits": commits, "dates": dates, "command": "python experiments/leaderboard.py --fast"},
         "columns": list(COLUMNS),
-        "settings": {f"{a['dataset']}_{a['kind']}": {"dataset": a["dataset"], "kind": a["kind"], **a["facts"]} for a in abouts},
-        "methods": {name: {"rounds": _has_rounds(name), "needs": needs(name)} for name in methods},
+        "settings": {
+            f"{about['dataset']}_{about['kind']}": {
+                "dataset": about["dataset"],
+                "kind": about["kind"],
+                **about["facts"],
+            }
+            for about in abouts
+        },
+        "methods": {name: {"rounds": is_by_rounds(name), "needs": needs(name)} for name in methods},
         "cells": found,
     }
 
@@ -46,17 +53,10 @@ def _cell(part: pd.DataFrame) -> list[float]:
         (part["over_own"] > 1e-9).mean(),
         (part["over_own"] < -1e-9).mean(),
         part.groupby("seed")["over_own"].min().mean(),
-        part["bytes_sent"].mean(),
-        part["cpu"].mean(),
+        round(part["bytes_sent"].mean()),
+        part["cpu"].mean() if part["cpu"].notna().any() else 0.0,
     )
-    return [0.0 if pd.isna(value) else round(float(value), 4) for value in values[:6]] + [
-        round(float(values[6])),
-        0.0 if pd.isna(values[7]) else round(float(values[7]), 3),
-    ]
-
-
-def _has_rounds(name: str) -> bool:
-    return is_by_rounds(name)
+    return [round(float(value), 4) for value in values]
 
 
 def needs(name: str) -> list[str]:

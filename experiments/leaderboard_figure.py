@@ -24,7 +24,9 @@ def draw(found: Ranking, by_rounds: Mapping[str, bool], out: Path) -> None:
     figure, axes = plt.subplots(figsize=(7.6, 0.185 * len(names) + 1.1), layout="constrained")
     for place, name in enumerate(names):
         rank, colour = found.ranks[name], COLOURS[_class(name, by_rounds)]
-        axes.plot([rank - found.critical / 2, rank + found.critical / 2], [place, place], color=colour, alpha=0.35, lw=2.5)
+        axes.plot(
+            [rank - found.critical / 2, rank + found.critical / 2], [place, place], color=colour, alpha=0.35, lw=2.5
+        )
         axes.plot(rank, place, "o", color=colour, markersize=4.5)
     best = found.ranks.iloc[0] + found.critical / 2
     axes.axvline(best, color="#999999", lw=0.8, ls=":")

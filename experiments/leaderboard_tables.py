@@ -42,7 +42,9 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     lines = pd.concat(tables, ignore_index=True)
     lines = lines[lines["test_rows"] > 0]
     pooled = lines[(lines["reference"] == OWN) & lines["method"].isin(POOLED)].drop_duplicates(KEY)
-    own = pooled.assign(method=OWN, accuracy=pooled["own_accuracy"], accuracy_gain=0.0, bytes_sent=0.0, cpu=float("nan"))
+    own = pooled.assign(
+        method=OWN, accuracy=pooled["own_accuracy"], accuracy_gain=0.0, bytes_sent=0.0, cpu=float("nan")
+    )
     lines = pd.concat([lines, own], ignore_index=True)
     lines = lines.join(pooled.set_index(KEY)["own_accuracy"].rename("own"), on=KEY)
     lines.loc[lines["method"] == "local", "accuracy_gain"] = 0.0
@@ -65,8 +67,8 @@ def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
     """A line a method, the best mean rank first, those that did not run everywhere last."""
     order = [*ranks.index, *sorted(set(lines["method"]) - set(ranks.index))]
     p = against(by_setting(lines[lines["kind"] != NOT_RANKED], "accuracy_gain").drop(columns=[OWN, "local"]))
-    table = [["method", "rank", "gain over its bar", "p", "over own", "wins / ties / losses", "worst site", "sent a site",
-              "CPU s a site", "settings"]]  # fmt: skip
+    table = [["method", "rank", "gain over its bar", "p", "over own", "wins / ties / losses", "worst site",
+              "sent a site", "CPU s a site", "settings"]]  # fmt: skip
     total = len(lines[SETTING].drop_duplicates())
     for method in order:
         part = lines[lines["method"] == method]
@@ -175,8 +177,8 @@ def main() -> None:
     found = ranked(lines)
     wall, cpu = (sum(about[key] for about in abouts) / 60 for key in ("wall", "cpu"))
     sys.stdout.write(
-        f"{len(abouts)} settings, {lines['method'].nunique()} methods, {wall:.0f} minutes, {cpu:.0f} of CPU; ranks over "
-        f"{found.blocks} settings, Friedman p {found.p:.1e}, critical difference {found.critical:.1f}\n\n"
+        f"{len(abouts)} settings, {lines['method'].nunique()} methods, {wall:.0f} minutes, {cpu:.0f} of CPU; ranks "
+        f"over {found.blocks} settings, Friedman p {found.p:.1e}, critical difference {found.critical:.1f}\n\n"
         + "\n".join((leaderboard(lines, found.ranks), best_three(lines), by_kind(lines, list(found.ranks.index)),
                      unable(abouts)))
     )  # fmt: skip

@@ -23,9 +23,8 @@ from peerwise.models.fitted import NetFitted, SklearnFitted, fit_built
 from peerwise.models.outputs import FLOOR
 from peerwise.models.recipe import Build, Fit, Fitted
 
-
-# Of a number that never varied, or was never known, nothing was learned: whatever another site's rows have there, it is
-# divided away. As a number of its own unit it would meet weights that no row has ever moved. Finite, as weights must be.
+# The spread of a number that never varied: what another site's rows have there is divided away, as otherwise it would
+# meet weights that no row has ever moved. Finite, as all that a net holds must be.
 NEVER_VARIED = 1e30
 
 

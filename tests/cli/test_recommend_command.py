@@ -1,0 +1,68 @@
+"""peerwise recommend: what it prints, what it reads, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from peer_windows import fewer_rows, found, hospital_tables, right
+
+from peerwise.cli import main
+
+Capture = pytest.CaptureFixture[str]
+FLAGS = ["--kind", "image", "--rows", "120", "--classes", "10", "--sites", "6", "--label-skew", "strong"]
+
+
+def test_it_says_what_to_use_what_to_avoid_and_what_was_measured(capsys: Capture) -> None:
+    assert main(["recommend", *FLAGS, "--one-shot"]) == 0
+    out = capsys.readouterr().out
+    assert "situation: image rows, 120 rows, 10 classes, 6 sites, label skew strong, 0 public rows, one shot" in out
+    assert "nearest measured: " in out
+    assert "points over the own models in " in out
+    assert "sends " in out
+    assert "avoid: " in out
+    assert "not considered (has rounds): " in out
+    assert "not considered (needs public rows): distilled_vote" in out
+    assert "commit " in out
+
+
+def test_json_has_the_same_and_all_numbers(capsys: Capture) -> None:
+    assert main(["recommend", *FLAGS, "--public", "500", "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["situation"]["public"] == 500
+    assert 1 <= len(told["use"]) <= 3
+    gains = [line["gain"] for line in told["use"]]
+    assert gains == sorted(gains, reverse=True)
+    assert all(line["gain"] > 2 * line["error"] for line in told["use"])
+    assert all(line["gain"] < 0 for line in told["avoid"])
+    assert {each["data"] for each in told["comparable"]} == {"image"}
+
+
+def test_a_sites_folder_is_enough(tmp_path: Path) -> None:
+    tables = hospital_tables(tmp_path / "rows")
+    folder = tmp_path / "cleveland"
+    found(folder, fewer_rows(tables["cleveland"], 100), tmp_path / "shared")
+    out = right("recommend", folder).out
+    assert "situation: table rows, 60 rows, 2 classes, label skew none, 0 public rows" in out
+    out = right("recommend", folder, "--sites", "4", "--label-skew", "mild").out
+    assert "2 classes, 4 sites, label skew mild" in out, "what is said goes before what is found"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "no kind of rows"),
+        (["--kind", "image", "--own-columns"], "only tables have columns"),
+        (["--kind", "table", "--strangers", "--label-skew", "mild"], "meets no strangers"),
+        (["nowhere"], "no site's folder"),
+        (["--target", "sick", "--kind", "table"], "without a file of rows"),
+        (["--kind", "table", "--sites", "1"], "sites is 1: expected at least 2"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_a_sentence(capsys: Capture, arguments: list[str], why: str) -> None:
+    assert main(["recommend", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert why in err
+    assert len(err.strip().splitlines()) == 1
