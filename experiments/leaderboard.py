@@ -29,7 +29,6 @@ from peerwise.run import Experiment, Run, simulate
 from peerwise.run.simulate import federation
 
 IMAGES = ("fashion_mnist", "cifar10", "pacs")
-DOMAINS = ("office_caltech10", "pacs")  # whose sites differ by how their rows look
 KINDS: dict[str, dict[str, Any]] = {
     "natural": {"partition": "natural"},
     "strong": {"partition": "dirichlet", "partition_settings": {"alpha": 0.1, "min_rows": 40}},
@@ -70,27 +69,24 @@ class Sizes:
     seeds: int
     folds: int
     epochs: int
-    rounds: dict[str, int]
-    open_epochs: dict[str, int]
+    rounds: int
+    local_epochs: int
+    lr: float
+    open_epochs: int  # of open-set nets
     changes: dict[str, dict[str, Any]]
 
 
-FULL = Sizes(10, 8000, 2000, 1000, 5, 5, 60, {"table": 50, "image": 50}, {"table": 30, "image": 30}, {})
-FAST = Sizes(
-    sites=5,
-    rows=1050,
-    site_rows=250,
-    public=150,
-    seeds=3,
-    folds=3,
-    epochs=20,
-    rounds={"table": 10, "image": 8},
-    open_epochs={"table": 30, "image": 20},
-    changes={"feddes_paper": {"epochs": 100, "patience": 10}, "distilled_vote": {"student_epochs": 40}},
-)
+FULL = {
+    "table": Sizes(10, 8000, 2000, 1000, 5, 5, 60, 50, 1, 0.1, 60, {}),
+    "image": Sizes(10, 8000, 2000, 1000, 5, 5, 60, 50, 1, 0.05, 60, {}),
+}
+SHORT = {"feddes_paper": {"epochs": 40, "patience": 5}, "distilled_vote": {"student_epochs": 40}}
+FAST = {
+    "table": Sizes(5, 1050, 250, 150, 3, 3, 20, 6, 3, 0.1, 20, SHORT),
+    "image": Sizes(4, 750, 160, 110, 3, 3, 20, 6, 2, 0.05, 12, SHORT),
+}
 FRACTIONS = [0.5, 0.2, 0.3]
 NO_VALIDATION = [0.7, 0.0, 0.3]  # own validation rows would choose the round that knows own classes best
-RATE = {"table": 0.1, "image": 0.05}
 
 
 def cells() -> list[tuple[str, str]]:
@@ -116,34 +112,35 @@ def data_of(dataset: str, kind: str, sizes: Sizes) -> Dataset:
     return data.take(np.sort(rng.choice(len(data), most, False)))
 
 
-def experiment_of(dataset: str, kind: str, sizes: Sizes, methods: list[str], rows: int) -> Experiment:
-    what = "image" if dataset in IMAGES else "table"
-    natural = KINDS[kind]["partition"] == "natural"
-    opened: dict[str, Any] = {"local_epochs": sizes.open_epochs[what]}
+def experiment_of(kind: str, sizes: Sizes, methods: list[str], data: Dataset) -> Experiment:
+    partition = KINDS[kind]["partition"]
+    rows = len(data) if partition == "natural" else min(len(data), sizes.rows)
+    sites = min(sizes.sites, len(data.classes)) if partition == "disjoint" else sizes.sites
+    opened: dict[str, Any] = {"local_epochs": sizes.open_epochs}
     given = {name: dict(opened) for name in ("fedov", "fedsov", "feddes_open", "distilled_vote")}
     for name, settings in sizes.changes.items():
         given[name] = given.get(name, {}) | settings
     return Experiment(
         dataset="",
-        rows=None if natural else min(rows, sizes.rows),
-        sites=None if natural else sizes.sites,
-        public=sizes.public,
-        models=("cnn8",) if what == "image" else ("mlp",),
+        rows=rows,
+        sites=None if partition == "natural" else sites,
+        public=min(sizes.public, rows // 7),
+        models=("cnn8",) if data.kind == "image" else ("mlp",),
         assign="all",
         folds=sizes.folds,
         epochs=sizes.epochs,
         seeds=sizes.seeds,
         methods=tuple(methods),
         method={name: given[name] for name in methods if name in given},
-        training={"rounds": sizes.rounds[what], "local_epochs": 2, "batch_size": 16, "lr": RATE[what]},
+        training={"rounds": sizes.rounds, "local_epochs": sizes.local_epochs, "batch_size": 16, "lr": sizes.lr},
         fractions=NO_VALIDATION if kind == "strangers" else FRACTIONS,
         **KINDS[kind],
     )
 
 
-def able(dataset: str, kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, str]]:
+def able(kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, str]]:
     """The methods that can run on these sites, and why the others cannot."""
-    experiment = experiment_of(dataset, kind, sizes, ["fedavg"], len(data)).filled(data)
+    experiment = experiment_of(kind, sizes, ["fedavg"], data).filled(data)
     sites = federation(experiment, data, 0)
     names, cannot = [], {}
     for name in method_names():
@@ -162,17 +159,13 @@ def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> 
     if (folder / "sites.csv").exists():
         return
     data = data_of(dataset, kind, sizes)
-    names, cannot = able(dataset, kind, sizes, data)
-    run = simulate(data, out=folder, workers=workers, **_settings(dataset, kind, sizes, names, len(data)))
+    names, cannot = able(kind, sizes, data)
+    settings = {key: value for key, value in vars(experiment_of(kind, sizes, names, data)).items() if key != "dataset"}
+    run = simulate(data, out=folder, workers=workers, **settings)
     took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - busy}
     write(run, folder, {"dataset": dataset, "kind": kind, "cannot": cannot, **took})
     sys.stdout.write(f"{time.strftime('%H:%M')} {folder.name}: {took['wall']:.0f} s, {took['cpu']:.0f} s of CPU\n")
     sys.stdout.flush()
-
-
-def _settings(dataset: str, kind: str, sizes: Sizes, names: list[str], rows: int) -> dict[str, Any]:
-    experiment = experiment_of(dataset, kind, sizes, names, rows)
-    return {key: value for key, value in vars(experiment).items() if key != "dataset"}
 
 
 def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
@@ -226,7 +219,8 @@ def main() -> None:
         raise SystemExit(f"--only: no data set, kind or cell is called {', '.join(sorted(unknown))}.")
     for dataset, kind in cells():
         if (not only or {dataset, kind, f"{dataset}_{kind}"} & only) and time.time() < end:
-            run_cell(dataset, kind, FAST if arguments.fast else FULL, arguments.out, arguments.workers)
+            sizes = (FAST if arguments.fast else FULL)["image" if dataset in IMAGES else "table"]
+            run_cell(dataset, kind, sizes, arguments.out, arguments.workers)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ def study() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def finished(study: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("leaderboard")
-    tiny = replace(study.FAST, rows=240, public=30, seeds=2, folds=2, epochs=3, sites=3,
-                   rounds={"table": 2, "image": 2}, changes={"stacking": {"meta": "logistic"}})  # fmt: skip
+    tiny = replace(study.FAST["table"], rows=240, public=30, seeds=2, folds=2, epochs=3, sites=3, rounds=2,
+                   changes={"stacking": {"meta": "logistic"}})  # fmt: skip
     for kind in ("quantity", "vertical", "flipped"):
         study.run_cell("heart_disease", kind, tiny, out, 1)
     return out
@@ -60,7 +60,7 @@ def test_a_cell_leaves_its_sites_who_could_not_run_and_is_not_done_again(study: 
     honest = pd.read_csv(finished / "heart_disease_flipped" / "sites.csv")
     assert set(honest["site"]) == {"site-1", "site-2"}, "the site that misleads is not asked"
     before = (finished / "heart_disease_flipped" / "sites.csv").stat().st_mtime_ns
-    study.run_cell("heart_disease", "flipped", study.FAST, finished, 1)
+    study.run_cell("heart_disease", "flipped", study.FAST["table"], finished, 1)
     assert (finished / "heart_disease_flipped" / "sites.csv").stat().st_mtime_ns == before
 
 
