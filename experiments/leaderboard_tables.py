@@ -1,7 +1,9 @@
-"""The leaderboard's tables as Markdown, its critical-difference diagram, and the evidence of `peerwise recommend`.
+"""The leaderboard's tables, its critical-difference diagram, and the evidence of `peerwise recommend`.
 
-python experiments/leaderboard_tables.py runs/leaderboard --picture docs/results/leaderboard.png \\
-    --evidence src/peerwise/evaluate/leaderboard.json
+python experiments/leaderboard_tables.py runs/leaderboard                # the tables as Markdown
+python experiments/leaderboard_tables.py runs/leaderboard --everywhere   # into the page, the picture and the evidence
+
+Works on what is there: cells that have not run yet are named on the page.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from leaderboard import KINDS, cells
 from leaderboard_evidence import evidence
 from leaderboard_figure import draw
 
+from peerwise.errors import ConfigError
 from peerwise.evaluate.ranks import Ranking, against, ranking
+from peerwise.evaluate.recommend import Situation, recommend
 from peerwise.methods.registry import is_by_rounds, method_names
 
 OWN = "own"  # the mean of a site's own models, in the pool of every one-shot method
@@ -26,6 +30,17 @@ KEY = ["dataset", "kind", "seed", "site"]
 SETTING = ["dataset", "kind"]
 NOT_RANKED = "vertical"  # most methods cannot run there
 LEVEL = 0.05
+ROOT = Path(__file__).parents[1]
+PAGE, PICTURE = ROOT / "docs" / "results" / "leaderboard.md", ROOT / "docs" / "results" / "leaderboard.png"
+EVIDENCE = ROOT / "src" / "peerwise" / "evaluate" / "leaderboard.json"
+SITUATIONS: dict[str, dict[str, Any]] = {
+    "strong label skew": {"skew": "strong"},
+    "mild label skew": {"skew": "mild"},
+    "no label skew": {"skew": "none"},
+    "classes that only peers have": {"strangers": True},
+    "wrong labels at a peer": {"wrong_labels": True},
+    "own columns": {"own_columns": True},
+}
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
@@ -167,27 +182,78 @@ def markdown(table: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def what_ran(lines: pd.DataFrame, abouts: list[dict[str, Any]], found: Ranking) -> str:
+    """Sizes of the study, what it took, and what is still missing."""
+    wall, cpu = (sum(about[key] for about in abouts) / 60 for key in ("wall", "cpu"))
+    commits = ", ".join(sorted({about["commit"] for about in abouts}))
+    done = {(about["dataset"], about["kind"]) for about in abouts}
+    missing = [f"{dataset} {kind}" for dataset, kind in cells() if (dataset, kind) not in done]
+    seeds = min(about["facts"]["seeds"] for about in abouts)
+    return (
+        f"{len(abouts)} settings of {len(cells())}, {lines['method'].nunique() - 1} methods, {seeds} seeds; "
+        f"{cpu:.0f} CPU minutes ({wall:.0f} minutes on a busy machine); commit {commits}. Ranks are over "
+        f"{found.blocks} settings: Friedman's p {found.p:.0e}, critical difference {found.critical:.1f}. "
+        + (f"Not run yet: {', '.join(missing)}.\n" if missing else "All cells have run.\n")
+    )
+
+
+def when(told: dict[str, Any]) -> str:
+    """What `peerwise recommend` says of every situation that was measured, as a table."""
+    table = [["situation", "rows of", "settings", "use", "avoid (worst three)"]]
+    for name, said in SITUATIONS.items():
+        for kind in ("table", "image"):
+            try:
+                found = recommend(Situation(kind=kind, public=100, **said), told)
+            except ConfigError:  # images have no columns; or that part has not run yet
+                continue
+            if any(each["data"] != kind for each in found["comparable"]):
+                continue
+            use = ", ".join(f"{each['method']} {_points(each)}" for each in found["use"]) or "your own models"
+            avoid = ", ".join(f"{each['method']} {_points(each)}" for each in found["avoid"][:3])
+            table.append([name, kind, str(len(found["comparable"])), use, avoid])
+    return markdown(table)
+
+
+def _points(each: dict[str, Any]) -> str:
+    return f"{100 * each['gain']:+.1f} ± {100 * each['error']:.1f}"
+
+
+def put(page: Path, parts: dict[str, str]) -> None:
+    """Replace what stands between the marks of each part."""
+    text = page.read_text("utf-8")
+    for name, content in parts.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise SystemExit(f"{page} has no {begin.strip()} ... {end}")
+        text = f"{before}{begin}{content}{end}{after}"
+    page.write_text(text, "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--evidence", type=Path)
+    parser.add_argument("--everywhere", action="store_true", help="rewrite the page, the picture and the evidence")
     arguments = parser.parse_args()
     lines, abouts = read(arguments.folder)
     found = ranked(lines)
-    wall, cpu = (sum(about[key] for about in abouts) / 60 for key in ("wall", "cpu"))
-    sys.stdout.write(
-        f"{len(abouts)} settings, {lines['method'].nunique()} methods, {wall:.0f} minutes, {cpu:.0f} of CPU; ranks "
-        f"over {found.blocks} settings, Friedman p {found.p:.1e}, critical difference {found.critical:.1f}\n\n"
-        + "\n".join((leaderboard(lines, found.ranks), best_three(lines), by_kind(lines, list(found.ranks.index)),
-                     unable(abouts)))
-    )  # fmt: skip
+    told = evidence(lines, abouts)
+    parts = {
+        "what ran": what_ran(lines, abouts, found),
+        "leaderboard": leaderboard(lines, found.ranks),
+        "best three": best_three(lines),
+        "by kind": by_kind(lines, list(found.ranks.index)),
+        "which method when": when(told),
+        "who could not run": unable(abouts),
+    }
+    sys.stdout.write("\n".join(parts.values()))
     fell = [(about["dataset"], about["kind"], each) for about in abouts for each in about["fell_back"]]
     sys.stdout.write(f"\nfell back: {len(fell)}\n" + "".join(f"- {each}\n" for each in fell))
-    if arguments.picture is not None:
-        draw(found, {name: is_by_rounds(name) for name in method_names()}, arguments.picture)
-    if arguments.evidence is not None:
-        arguments.evidence.write_text(json.dumps(evidence(lines, abouts), indent=None, separators=(",", ":")) + "\n")
+    if arguments.everywhere:
+        put(PAGE, parts)
+        draw(found, {name: is_by_rounds(name) for name in method_names()}, PICTURE)
+        EVIDENCE.write_text(json.dumps(told, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from peerwise.evaluate import recommend
+
 ROOT = Path(__file__).parents[2]
 NAMES = ("leaderboard", "leaderboard_tables", "leaderboard_evidence", "leaderboard_figure")
 FEW = ("best_single", "fedavg", "global_ensemble", "lgfedavg", "local", "stacking")
@@ -93,3 +95,26 @@ def test_the_tables_hold_all_methods_to_their_bars(study: Any, finished: Path, t
     assert told["cells"]["heart_disease_quantity"]["best_single"][1] == pytest.approx(
         tables.by_setting(lines, "over_own").loc[("heart_disease", "quantity"), "best_single"], abs=1e-4
     )
+
+
+def test_a_part_of_the_page_is_replaced_and_the_rest_stays(study: Any, tmp_path: Path) -> None:
+    import leaderboard_tables as tables
+
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- a -->\nold\n<!-- end of a -->\nafter\n")
+    for _ in range(2):
+        tables.put(page, {"a": "new\n"})
+        assert page.read_text() == "before\n<!-- a -->\nnew\n<!-- end of a -->\nafter\n"
+    with pytest.raises(SystemExit, match="has no <!-- b -->"):
+        tables.put(page, {"b": "new\n"})
+
+
+def test_the_page_and_the_evidence_in_the_package_are_of_one_study(study: Any) -> None:
+    import leaderboard_tables as tables
+
+    page = (ROOT / "docs" / "results" / "leaderboard.md").read_text("utf-8")
+    told = recommend.evidence()
+    assert f"\n{len(told['settings'])} settings of {len(study.cells())}, {len(told['methods'])} methods, " in page
+    assert tables.when(told) in page
+    assert all(f"\n| {method} | " in page for method in told["methods"])
+    assert all(commit in page for commit in told["about"]["commits"])

@@ -93,10 +93,11 @@ def class_share(counts: Any) -> float:
 def skew_of(share: float, found: dict[str, Any] | None = None) -> Skew:
     """The label skew whose settings have the nearest class share, on average."""
     settings = (found or evidence())["settings"].values()
-    means = {
-        level: float(np.mean([setting["class_share"] for setting in settings if setting["kind"] in kinds]))
+    shares = {
+        level: [setting["class_share"] for setting in settings if setting["kind"] in kinds]
         for level, kinds in LEVELS.items()
     }
+    means = {level: float(np.mean(each)) for level, each in shares.items() if each}
     return min(means, key=lambda level: abs(means[level] - share))
 
 
@@ -111,6 +112,8 @@ def comparable(situation: Situation, found: dict[str, Any] | None = None) -> tup
     else:
         ordinary = [name for name, setting in settings.items() if setting["kind"] not in special]
         names = [name for name in ordinary if situation.skew in (None, _level(settings[name], found))]
+    if not names:
+        raise ConfigError(f"nothing like {situation} was measured: leave out what is not sure, e.g. the label skew.")
     same = [name for name in names if settings[name]["data"] == situation.kind]
     notes = []
     if not same:
