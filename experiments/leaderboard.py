@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -178,13 +177,8 @@ def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
     table = table.assign(seconds=table[phases].sum(axis=1))
     table[[*KEPT, "seconds"]].round(5).to_csv(folder / "sites.csv", index=False)
     about |= {"fell_back": found.fell_back, "left_out": len(found.peers_left_out), "collapsed": len(found.collapsed)}
-    about |= {"facts": facts(run), "commit": _commit(), "provenance": run.provenance}
+    about |= {"facts": facts(run), "commit": run.provenance.get("commit", ""), "provenance": run.provenance}
     (folder / "about.json").write_text(json.dumps(about, indent=1, default=str))
-
-
-def _commit() -> str:
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def facts(run: Run) -> dict[str, Any]:
