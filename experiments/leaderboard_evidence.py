@@ -20,7 +20,7 @@ SETTING = ["dataset", "kind"]
 
 def evidence(lines: pd.DataFrame, abouts: list[dict[str, Any]]) -> dict[str, Any]:
     """Settings with their facts, methods with their needs, and for each setting and method `COLUMNS`: gains are over
-    the own models of the pool; worst is the site that gains least; bytes and CPU seconds of a site."""
+    what the site has alone; worst is the site that gains least; bytes and CPU seconds of a site."""
     commits = sorted({about["commit"] for about in abouts})
     dates = sorted({about["provenance"]["sessions"][-1]["ended"][:10] for about in abouts})
     found: dict[str, dict[str, list[float]]] = {}
@@ -45,14 +45,14 @@ def evidence(lines: pd.DataFrame, abouts: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _cell(part: pd.DataFrame) -> list[float]:
-    by_seed = part.groupby("seed")["over_own"].mean()
+    by_seed = part.groupby("seed")["over_alone"].mean()
     values = (
         part.groupby("seed")["accuracy"].mean().mean(),
         by_seed.mean(),
         by_seed.std(ddof=1),
-        (part["over_own"] > 1e-9).mean(),
-        (part["over_own"] < -1e-9).mean(),
-        part.groupby("seed")["over_own"].min().mean(),
+        (part["over_alone"] > 1e-9).mean(),
+        (part["over_alone"] < -1e-9).mean(),
+        part.groupby("seed")["over_alone"].min().mean(),
         round(part["bytes_sent"].mean()),
         part["cpu"].mean() if part["cpu"].notna().any() else 0.0,
     )

@@ -25,6 +25,7 @@ from peerwise.evaluate.recommend import Situation, recommend
 from peerwise.methods.registry import is_by_rounds, method_names
 
 OWN = "own"  # the mean of a site's own models, in the pool of every one-shot method
+BARS = (OWN, "local")
 POOLED = ("best_single", "stacking")  # whose pool holds it
 KEY = ["dataset", "kind", "seed", "site"]
 SETTING = ["dataset", "kind"]
@@ -44,8 +45,9 @@ SITUATIONS: dict[str, dict[str, Any]] = {
 
 
 def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """All lines, one a setting, seed, method and site, with what the site's own models have (``own``) and the gain over
-    them (``over_own``); and what there is to know about every setting."""
+    """All lines, one a setting, seed, method and site, with what the site has ``alone`` (own models of the pool or
+    ``local``, whichever is better in the setting) and the gain over it (``over_alone``); and what there is to know
+    about every setting."""
     tables, abouts = [], []
     for dataset, kind in cells():
         path = folder / f"{dataset}_{kind}"
@@ -61,9 +63,13 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
         method=OWN, accuracy=pooled["own_accuracy"], accuracy_gain=0.0, bytes_sent=0.0, cpu=float("nan")
     )
     lines = pd.concat([lines, own], ignore_index=True)
-    lines = lines.join(pooled.set_index(KEY)["own_accuracy"].rename("own"), on=KEY)
     lines.loc[lines["method"] == "local", "accuracy_gain"] = 0.0
-    return lines.assign(over_own=lines["accuracy"] - lines["own"]), abouts
+    bars = lines[lines["method"].isin(BARS)]
+    better = by_setting(bars, "accuracy")[list(BARS)].idxmax(axis=1).rename("better")
+    bars = bars.join(better, on=SETTING)
+    alone = bars[bars["method"] == bars["better"]].set_index(KEY)["accuracy"].rename("alone")
+    lines = lines.join(alone, on=KEY)
+    return lines.assign(over_alone=lines["accuracy"] - lines["alone"]), abouts
 
 
 def by_setting(lines: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -81,8 +87,8 @@ def ranked(lines: pd.DataFrame) -> Ranking:
 def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
     """A line a method, the best mean rank first, those that did not run everywhere last."""
     order = [*ranks.index, *sorted(set(lines["method"]) - set(ranks.index))]
-    p = against(by_setting(lines[lines["kind"] != NOT_RANKED], "accuracy_gain").drop(columns=[OWN, "local"]))
-    table = [["method", "rank", "gain over its bar", "p", "over own", "wins / ties / losses", "worst site",
+    p = against(by_setting(lines[lines["kind"] != NOT_RANKED], "accuracy_gain").drop(columns=list(BARS)))
+    table = [["method", "rank", "gain over its bar", "p", "over alone", "wins / ties / losses", "worst site",
               "sent a site", "CPU s a site", "settings"]]  # fmt: skip
     total = len(lines[SETTING].drop_duplicates())
     for method in order:
@@ -90,11 +96,11 @@ def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
         table.append([
             method,
             f"{ranks[method]:.1f}" if method in ranks else "",
-            "" if method in (OWN, "local") else spread(part, "accuracy_gain"),
+            "" if method in BARS else spread(part, "accuracy_gain"),
             _p(p.get(method)),
-            "" if method == OWN else spread(part, "over_own"),
-            "" if method in (OWN, "local") else shares(part["accuracy_gain"]),
-            "" if method == OWN else f"{100 * worst(part):+.1f}",
+            spread(part, "over_alone"),
+            "" if method in BARS else shares(part["accuracy_gain"]),
+            f"{100 * worst(part):+.1f}",
             size(part["bytes_sent"].mean()),
             "" if part["cpu"].isna().all() else f"{part['cpu'].mean():.2f}",
             f"{len(part[SETTING].drop_duplicates())} of {total}",
@@ -103,24 +109,23 @@ def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
 
 
 def by_kind(lines: pd.DataFrame, order: list[str]) -> str:
-    """Points over the own models, a column a kind of heterogeneity."""
-    gains = by_setting(lines, "over_own").groupby("kind").mean()
+    """Points over what a site has alone, a column a kind of heterogeneity."""
+    gains = by_setting(lines, "over_alone").groupby("kind").mean()
     kinds = [kind for kind in KINDS if kind in gains.index]
     counts = lines[SETTING].drop_duplicates()["kind"].value_counts()
     table = [["method", *(f"{kind} ({counts[kind]})" for kind in kinds)]]
-    own = by_setting(lines, "accuracy").groupby("kind").mean()[OWN]
-    table.append(["own models, % right", *(f"{100 * own[kind]:.1f}" for kind in kinds)])
+    alone = by_setting(lines[lines["method"] == OWN], "alone").groupby("kind").mean()[OWN]
+    table.append(["alone, % right", *(f"{100 * alone[kind]:.1f}" for kind in kinds)])
     for method in [*order, *sorted(set(gains.columns) - set(order))]:
-        if method != OWN:
-            values = [gains.loc[kind, method] for kind in kinds]
-            table.append([method, *("" if pd.isna(value) else f"{100 * value:+.1f}" for value in values)])
+        values = [gains.loc[kind, method] for kind in kinds]
+        table.append([method, *("" if pd.isna(value) else f"{100 * value:+.1f}" for value in values)])
     return markdown(table)
 
 
 def best_three(lines: pd.DataFrame) -> str:
-    """For each kind the three most accurate, and in how many settings each is above the own models."""
-    table = [["kind", "data sets", "best", "second", "third", "methods above own, of all"]]
-    gains = by_setting(lines[~lines["method"].isin([OWN, "centralised"])], "over_own")
+    """For each kind the three most accurate, and in how many settings each is above what a site has alone."""
+    table = [["kind", "data sets", "best", "second", "third", "methods above alone"]]
+    gains = by_setting(lines[~lines["method"].isin([*BARS, "centralised"])], "over_alone")
     for kind in KINDS:
         if kind not in gains.index.get_level_values("kind"):
             continue
@@ -161,8 +166,8 @@ def shares(gains: pd.Series[float]) -> str:
 
 
 def worst(part: pd.DataFrame) -> float:
-    """The gain over own models of the site that gains least, mean over settings and seeds."""
-    return float(part.groupby([*SETTING, "seed"])["over_own"].min().mean())
+    """The gain over what it has alone of the site that gains least, mean over settings and seeds."""
+    return float(part.groupby([*SETTING, "seed"])["over_alone"].min().mean())
 
 
 def size(number: float) -> str:
@@ -180,6 +185,42 @@ def _p(value: float | None) -> str:
 def markdown(table: list[list[str]]) -> str:
     rows = [table[0], ["---"] * len(table[0]), *table[1:]]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def headline(lines: pd.DataFrame, found: Ranking) -> str:
+    """What was found, in figures alone, so that it is as true of half of the cells as of all."""
+    here = lines[(lines["kind"] != NOT_RANKED) & ~lines["method"].isin([*BARS, "centralised"])]
+    means = by_setting(here, "over_alone").mean()
+    order = [name for name in found.ranks.index if name in means.index]
+    best, last = (
+        ", ".join(f"`{name}` {found.ranks[name]:.1f} ({100 * means[name]:+.1f} points over alone)" for name in names)
+        for names in (order[:5], order[-3:])
+    )
+    apart = int((found.ranks >= found.ranks.iloc[0] + found.critical).sum())
+    return (
+        f"Found, in small: over {found.blocks} settings and {len(means)} methods the best mean ranks have {best}; what "
+        f"a site has alone ranks {found.ranks[OWN]:.1f} (`own`) and {found.ranks['local']:.1f} (`local`), the last "
+        f"{last}. {(means > 0).sum()} of {len(means)} methods gain anything over what a site has alone, on average. "
+        f"{apart} are told apart from the best by the critical difference.\n"
+    )
+
+
+def fallbacks(abouts: list[dict[str, Any]]) -> str:
+    """Where a method failed at a site and something simpler answered."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for about in abouts:
+        for each in about["fell_back"]:
+            key = (
+                each["method"].split("~")[0],
+                each["why"].split(":")[-2].strip() if ":" in each["why"] else each["why"],
+            )
+            found.setdefault(key, []).append(f"{about['dataset']} {about['kind']}")
+    if not found:
+        return "No method failed at any site.\n"
+    return "".join(
+        f"- `{method}` at {len(places)} sites x seeds ({', '.join(sorted(set(places)))}): {why}\n"
+        for (method, why), places in sorted(found.items())
+    )
 
 
 def what_ran(lines: pd.DataFrame, abouts: list[dict[str, Any]], found: Ranking) -> str:
@@ -240,16 +281,16 @@ def main() -> None:
     found = ranked(lines)
     told = evidence(lines, abouts)
     parts = {
+        "headline": headline(lines, found),
         "what ran": what_ran(lines, abouts, found),
         "leaderboard": leaderboard(lines, found.ranks),
         "best three": best_three(lines),
         "by kind": by_kind(lines, list(found.ranks.index)),
         "which method when": when(told),
         "who could not run": unable(abouts),
+        "fallbacks": fallbacks(abouts),
     }
     sys.stdout.write("\n".join(parts.values()))
-    fell = [(about["dataset"], about["kind"], each) for about in abouts for each in about["fell_back"]]
-    sys.stdout.write(f"\nfell back: {len(fell)}\n" + "".join(f"- {each}\n" for each in fell))
     if arguments.everywhere:
         put(PAGE, parts)
         draw(found, {name: is_by_rounds(name) for name in method_names()}, PICTURE)

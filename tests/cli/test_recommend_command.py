@@ -11,27 +11,34 @@ from peer_windows import fewer_rows, found, hospital_tables, right
 from peerwise.cli import main
 
 Capture = pytest.CaptureFixture[str]
-FLAGS = ["--kind", "image", "--rows", "120", "--classes", "10", "--sites", "6", "--label-skew", "strong"]
+FLAGS = ["--kind", "image", "--rows", "120", "--classes", "10", "--sites", "6"]
 
 
-def test_it_says_what_to_use_what_to_avoid_and_what_was_measured(capsys: Capture) -> None:
-    assert main(["recommend", *FLAGS, "--one-shot"]) == 0
+def test_it_says_what_to_use_what_it_costs_and_what_was_measured(capsys: Capture) -> None:
+    assert main(["recommend", *FLAGS, "--strangers", "--one-shot"]) == 0
     out = capsys.readouterr().out
-    assert "situation: image rows, 120 rows, 10 classes, 6 sites, label skew strong, 0 public rows, one shot" in out
+    said = "image rows, 120 rows, 10 classes, 6 sites, label skew not known, 0 public rows, strangers, one shot"
+    assert f"situation: {said}" in out
     assert "nearest measured: " in out
-    assert "points over the own models in " in out
+    assert "use: " in out
+    assert "points over what a site has alone" in out, "own models are lost on classes that they have never seen"
     assert "sends " in out
-    assert "avoid: " in out
     assert "not considered (has rounds): " in out
     assert "not considered (needs public rows): distilled_vote" in out
     assert "commit " in out
 
 
+def test_what_does_harm_is_warned_of(capsys: Capture) -> None:
+    assert main(["recommend", *FLAGS, "--label-skew", "strong"]) == 0
+    warned = capsys.readouterr().out.partition("avoid: ")[2]
+    assert "fedsov" in warned or "global_ensemble" in warned, "an equal vote of sites with different classes"
+
+
 def test_json_has_the_same_and_all_numbers(capsys: Capture) -> None:
-    assert main(["recommend", *FLAGS, "--public", "500", "--format", "json"]) == 0
+    assert main(["recommend", *FLAGS, "--strangers", "--public", "500", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["situation"]["public"] == 500
-    assert 1 <= len(told["use"]) <= 3
+    assert len(told["use"]) == 3
     gains = [line["gain"] for line in told["use"]]
     assert gains == sorted(gains, reverse=True)
     assert all(line["gain"] > 2 * line["error"] for line in told["use"])

@@ -151,10 +151,6 @@ def test_the_shipped_evidence_covers_every_method_and_says_where_it_is_from() ->
     assert found["about"]["commits"]
     assert found["about"]["dates"]
     assert set(found["cells"]) == set(found["settings"])
-    assert {about["dataset"] for about in found["settings"].values()} >= {
-        "heart_disease", "adult", "covertype", "digits", "fashion_mnist", "cifar10"}  # fmt: skip
-    for kinds in LEVELS.values():
-        assert any(about["kind"] in kinds for about in found["settings"].values())
     for cells in found["cells"].values():
         for values in cells.values():
             assert len(values) == len(COLUMNS)

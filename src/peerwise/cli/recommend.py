@@ -27,7 +27,7 @@ SHOWN = 5
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "recommend",
-        description="Which methods did best in settings like yours, what they gained over a site's own models and what "
+        description="Which methods did best in settings like yours, what they gained over what a site has alone, what "
         "they cost, and which to avoid: from the leaderboard of docs/results/leaderboard.md, and from nothing else.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -121,7 +121,7 @@ def _situation(given: dict[str, Any]) -> str:
 
 
 def _gain(each: dict[str, Any]) -> str:
-    said = f"{100 * each['gain']:+.1f} ± {100 * each['error']:.1f} points over the own models"
+    said = f"{100 * each['gain']:+.1f} ± {100 * each['error']:.1f} points over what a site has alone"
     many = each["settings"]
     across = (
         f" in {many} settings, from {100 * each['lowest']:+.1f} to {100 * each['highest']:+.1f}" if many > 1 else ""

@@ -8,8 +8,9 @@ From a situation to comparable settings, and nothing else:
    class share (exp(entropy of the train labels) / classes). Without a word on skew all of these count.
 2. Of these, settings with the same kind of rows, if there are any.
 
-A method is recommended if its mean gain over the site's own models in these settings is more than two standard errors
-(over seeds) above 0, best first; to be avoided if it is as far below.
+A method is recommended if its mean gain in these settings, over what a site has alone (its own models, or the same net
+trained alone in as many rounds, whichever was better), is more than two standard errors (over seeds) above 0, best
+first; to be avoided if it is as far below.
 """
 
 from __future__ import annotations
