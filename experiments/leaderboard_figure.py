@@ -30,14 +30,22 @@ def draw(found: Ranking, by_rounds: Mapping[str, bool], out: Path) -> None:
         axes.plot(rank, place, "o", color=colour, markersize=4.5)
     best = found.ranks.iloc[0] + found.critical / 2
     axes.axvline(best, color="#999999", lw=0.8, ls=":")
-    axes.text(best, len(names) - 0.2, " left of here: not told from the best", fontsize=7, color="#666666", va="center")
+    axes.text(
+        best,
+        len(names) - 0.2,
+        " lines that reach left of here: not told from the best",
+        fontsize=7,
+        color="#666666",
+        va="center",
+    )
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.set_ylim(len(names), -1)
+    axes.set_xlim(0, len(names) + 1)
     for label, name in zip(axes.get_yticklabels(), names, strict=True):
         label.set_color(COLOURS[_class(name, by_rounds)])
     for what, colour in COLOURS.items():
         axes.plot([], [], "o", color=colour, label=what)
-    axes.legend(fontsize=8, loc="upper right", frameon=False)
+    axes.legend(fontsize=8, loc="upper right", facecolor="white", framealpha=1)
     axes.set_xlabel(f"mean rank by accuracy over {found.blocks} settings (1 is best); lines: half of the critical "
                     f"difference of {found.critical:.1f}", fontsize=8)  # fmt: skip
     axes.grid(axis="x", alpha=0.25)
@@ -51,4 +59,4 @@ def draw(found: Ranking, by_rounds: Mapping[str, bool], out: Path) -> None:
 def _class(name: str, by_rounds: Mapping[str, bool]) -> str:
     if name in ("own", "local"):
         return "alone"
-    return "rounds" if by_rounds.get(name) else "one exchange"
+    return "rounds" if by_rounds.get(name) or name == "centralised" else "one exchange"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from peer_windows import fewer_rows, found, hospital_tables, right
+from peer_windows import found, hospital_tables, right
 
 from peerwise.cli import main
 
@@ -49,9 +49,9 @@ def test_json_has_the_same_and_all_numbers(capsys: Capture) -> None:
 def test_a_sites_folder_is_enough(tmp_path: Path) -> None:
     tables = hospital_tables(tmp_path / "rows")
     folder = tmp_path / "cleveland"
-    found(folder, fewer_rows(tables["cleveland"], 100), tmp_path / "shared")
+    found(folder, tables["cleveland"], tmp_path / "shared")
     out = right("recommend", folder).out
-    assert "situation: table rows, 60 rows, 2 classes, label skew none, 0 public rows" in out
+    assert "situation: table rows, 182 rows, 2 classes, label skew none, 0 public rows" in out
     out = right("recommend", folder, "--sites", "4", "--label-skew", "mild").out
     assert "2 classes, 4 sites, label skew mild" in out, "what is said goes before what is found"
 
