@@ -50,6 +50,34 @@ def test_same_seed_gives_the_same_weights_and_another_seed_others():
     assert not torch.equal(_weights(nets[0]), _weights(nets[2]))
 
 
+def test_it_takes_the_very_steps_of_a_plainly_written_loop():
+    X, y = _wine_tensors()
+    ours, plain = _net(), _net()
+    train(ours, (X, y), epochs=3, lr=1e-2, batch_size=50, patience=None, seed=5)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-2, fused=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        for _ in range(3):
+            for rows in torch.randperm(len(X)).split(50):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(plain(X[rows]), y[rows]).backward()
+                optimizer.step()
+    assert torch.equal(_weights(ours), _weights(plain))
+
+
+def test_inputs_and_labels_of_a_row_stay_together():
+    rows = torch.arange(70)
+
+    def update(batch):
+        first, second, label = batch
+        assert torch.equal(second[:, 0, 1], 3.0 * first)
+        assert torch.equal(label, first + 1)
+        return 0.0
+
+    series = (3.0 * rows)[:, None, None].expand(-1, 2, 2)
+    train(nn.Linear(1, 1), (rows, series, rows + 1), update=update, epochs=2, batch_size=32)
+
+
 def test_the_callers_random_state_is_untouched():
     X, y = _wine_tensors()
     before = torch.get_rng_state()

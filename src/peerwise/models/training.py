@@ -188,7 +188,7 @@ def _epoch(net: nn.Module, tensors: Sequence[Tensor], step: Callable[[Batch], fl
     total, seen = 0.0, 0
     for pick in picks:
         rows = pick.to(tensors[0].device)
-        total += step(tuple(tensor[rows] for tensor in tensors)) * len(rows)
+        total += step(tuple(tensor.index_select(0, rows) for tensor in tensors)) * len(rows)
         seen += len(rows)
     mean = total / max(seen, 1)
     if not np.isfinite(mean):
