@@ -11,6 +11,7 @@ from peerwise.data.dataset import Dataset
 from peerwise.data.loaders.cifar import cifar10, cifar100
 from peerwise.data.loaders.coloured import coloured_digits
 from peerwise.data.loaders.domains import office_caltech10, pacs
+from peerwise.data.loaders.eicu import eicu
 from peerwise.data.loaders.embedded import digits, heart_disease
 from peerwise.data.loaders.folder import load_folder
 from peerwise.data.loaders.idx import fashion_mnist, mnist
@@ -38,6 +39,7 @@ DATASETS: dict[str, Loader] = {
     "credit_default": credit_default,
     "office_caltech10": office_caltech10,
     "pacs": pacs,
+    "eicu": eicu,
 }
 FILES: dict[str, Loader] = {".csv": load_table, ".gz": load_table, ".parquet": load_table, ".npz": load_split_file}
 
