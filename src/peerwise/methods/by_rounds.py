@@ -17,7 +17,7 @@ from peerwise.models.adam import Adam
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, Weights, loaded_net, net_probabilities, net_weights, new_net
 from peerwise.models.sgd import SGD
-from peerwise.models.training import Batch, Loss, Optimizer, Training, train
+from peerwise.models.training import Batch, Loss, Optimizer, Training, row_chances, train
 
 Parameters = Any  # an iterable of torch parameters
 OPTIMIZERS: dict[str, Callable[[Parameters, float], Optimizer]] = {"sgd": SGD, "adam": Adam}
@@ -119,7 +119,8 @@ class ByRounds(Method):
         poisson: bool | np.random.Generator = False,
         purpose: str = "train",
     ) -> Training:
-        """One round's training of ``net`` on the site's train rows; the last tensor of a batch is its labels."""
+        """One round's training of ``net`` on the site's train rows; the last tensor of a batch is its labels. Of
+        sequences, where the outcome is rare, each class is drawn equally often, as a pool's models weigh them."""
         return train(
             net,
             train_tensors(site),
@@ -131,6 +132,7 @@ class ByRounds(Method):
             batch_size=self.batch_size,
             patience=None,
             poisson=poisson,
+            chances=row_chances(site.train.y) if site.kind == "sequence" and poisson is False else None,
             seed=site.seed_for(f"{purpose} {round}"),
         )
 

@@ -15,7 +15,7 @@ from peerwise.methods.by_rounds import Budget, ByRounds, train_tensors
 from peerwise.methods.centralised import all_rows, everybody
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import in_parts, net_probabilities, net_weights
-from peerwise.models.training import train
+from peerwise.models.training import row_chances, train
 from peerwise.parcels import Parcel
 
 
@@ -68,9 +68,15 @@ class CentralisedByRounds(ByRounds):
         started = time.perf_counter()
         net = self.new_net(site, np.random.default_rng(seed), recipe).to(site.device)
         inputs, y = tensors(site.val.X, site.device), torch.as_tensor(site.val.y, device=site.device)
+        balanced = site.kind == "sequence"  # as in every other method: their outcomes are rare
+        cost = (
+            row_chances(site.val.y).to(site.device)
+            if balanced and len(site.val)
+            else torch.ones(len(site.val), device=site.device)
+        )
 
         def errors() -> float:
-            return float((in_parts(net, net, inputs).argmax(dim=1) != y).sum())
+            return float(cost[in_parts(net, net, inputs).argmax(dim=1) != y].sum())
 
         record = train(
             net,
@@ -81,6 +87,7 @@ class CentralisedByRounds(ByRounds):
             batch_size=self.batch_size,
             patience=None,
             min_delta=0.0,
+            chances=row_chances(site.train.y) if balanced else None,
             seed=seed,
         )
         seconds = time.perf_counter() - started

@@ -101,6 +101,7 @@ def train(
     halve_after: int | None = None,
     seed: int = 0,
     poisson: bool | np.random.Generator = False,
+    chances: Tensor | None = None,
 ) -> Training:
     """Train ``net`` on ``tensors`` (inputs first, labels last) and restore its best weights.
 
@@ -108,7 +109,7 @@ def train(
     ``warmup`` epochs raise the learning rate linearly; ``halve_after`` epochs without improvement halve it.
     The order of rows and dropout follow ``seed`` alone; the caller's random state is left as it was.
     ``poisson`` draws each batch as `poisson_plan` says, by the generator given, else by ``seed``: some are empty,
-    which ``update`` must allow.
+    which ``update`` must allow. ``chances`` draws as many rows an epoch as there are, each by its chance, with return.
     """
     if not len(tensors[0]):
         raise ModelError("no rows to train on: expected at least one. Give the site rows or leave it out.")
@@ -123,7 +124,7 @@ def train(
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
             _set_rates(chosen, base_rates, ramp * 0.5**best.halvings)
-            record.losses.append(_epoch(net, tensors, step, _draw(len(tensors[0]), batch_size, poisson)))
+            record.losses.append(_epoch(net, tensors, step, _draw(len(tensors[0]), batch_size, poisson, chances)))
             if validate is None:
                 record.best_epoch = epoch + 1
             else:
@@ -167,7 +168,19 @@ def poisson_plan(rows: int, batch_size: int) -> tuple[float, int]:
     return min(1.0, batch_size / rows), math.ceil(rows / batch_size)
 
 
-def _draw(rows: int, batch_size: int, poisson: bool | np.random.Generator) -> list[Tensor]:
+def row_chances(y: NDArray[np.int64]) -> Tensor:
+    """Chances by which rows of every class are drawn equally often, as if the loss were weighted by class.
+
+    >>> row_chances(np.array([0, 0, 0, 1])).tolist()
+    [1.0, 1.0, 1.0, 3.0]
+    """
+    counts = np.bincount(y)
+    return torch.as_tensor(counts.max() / counts[y], dtype=torch.float32)
+
+
+def _draw(
+    rows: int, batch_size: int, poisson: bool | np.random.Generator, chances: Tensor | None = None
+) -> list[Tensor]:
     """The rows of each step of one epoch."""
     if isinstance(poisson, np.random.Generator):
         rate, steps = poisson_plan(rows, batch_size)
@@ -179,7 +192,8 @@ def _draw(rows: int, batch_size: int, poisson: bool | np.random.Generator) -> li
     starts = list(range(0, rows, batch_size))
     if len(starts) > 1 and rows - starts[-1] == 1:
         starts.pop()
-    return list(torch.randperm(rows).tensor_split(starts[1:]))
+    order = torch.randperm(rows) if chances is None else torch.multinomial(chances, rows, replacement=True)
+    return list(order.tensor_split(starts[1:]))
 
 
 def _epoch(net: nn.Module, tensors: Sequence[Tensor], step: Callable[[Batch], float], picks: list[Tensor]) -> float:

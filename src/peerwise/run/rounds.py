@@ -16,7 +16,7 @@ from peerwise.errors import BadOutputs, DataError
 from peerwise.exchange import Exchange, MemoryExchange, sizes_of
 from peerwise.methods import Inbox, Memory, Method
 from peerwise.methods.pool_models import PEERS_LEFT_OUT
-from peerwise.metrics import accuracy
+from peerwise.metrics import accuracy, balanced_accuracy
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
 from peerwise.run.participation import Participation
@@ -119,7 +119,9 @@ def weigh(method: Method, site: Site, round: int) -> bool:
     noted = method.curves(site)
     best = False
     if method.rounds > 1 and len(site.val):
-        score = accuracy(site.val.y, answer(method, site, site.val.X).argmax(axis=1))
+        # As a pool's models are stopped: by balanced accuracy for sequences, whose outcomes are rare.
+        measure = balanced_accuracy if site.kind == "sequence" else accuracy
+        score = measure(site.val.y, answer(method, site, site.val.X).argmax(axis=1))
         noted = {**noted, VALIDATION: score}
         best = method.keeps_last or "best_score" not in record or score > record["best_score"]
         if best:

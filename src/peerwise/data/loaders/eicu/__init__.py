@@ -102,8 +102,8 @@ def _at_sites(stays: pd.DataFrame, column: str, min_stays: int, min_events: int,
     kept = by_site[(by_site["size"] >= min_stays) & (rarer >= min_events)]
     if kept.empty:
         raise DataError(
-            f"eicu: none of {len(by_site)} sites has {min_stays} stays with {min_events} of each class; the largest has "
-            f"{by_site['size'].max()}, the most events at one are {by_site['sum'].max()}. Lower min_stays or "
+            f"eicu: none of {len(by_site)} sites has {min_stays} stays with {min_events} of each class; the largest "
+            f"has {by_site['size'].max()}, the most events at one are {by_site['sum'].max()}. Lower min_stays or "
             f"min_events, or use sites='region'."
         )
     if top is not None:

@@ -1,4 +1,4 @@
-"""What is told of every hour of a stay, table by table. A value out of its range is an error of writing and left out."""
+"""What is told of every hour of a stay, table by table. A value out of its range was miswritten and is left out."""
 
 from __future__ import annotations
 

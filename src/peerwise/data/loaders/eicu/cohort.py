@@ -25,8 +25,8 @@ def cohort(database: Database, task: str, window: int) -> pd.DataFrame:
     found = _mortality(stays) if task == "mortality" else _shock(database, stays, window)
     if found.empty:
         raise DataError(
-            f"eicu: no stay in {database.folder} is in the {task} cohort with a window of {window} h; check the tables, "
-            f"or take a shorter window."
+            f"eicu: no stay in {database.folder} is in the {task} cohort with a window of {window} h; check the "
+            f"tables, or take a shorter window."
         )
     return found.drop(columns=["minutes", "status"]).sort_values("stay", ignore_index=True)
 
