@@ -37,3 +37,10 @@ def test_scale_measures_real_pulls_and_goes_on_to_a_million_sites() -> None:
     lines = [line for line in said.splitlines() if line.startswith("| 1,000,000 |")]
     assert len(lines) == 1
     assert re.search(r"\d GB / [\d.]+ TB", lines[0]), "a million small and large files"
+
+
+def test_reading_eicu_says_how_much_memory_it_took() -> None:
+    pytest.importorskip("duckdb")
+    said = _printed("eicu.py", "--stays", 60, "--memory", "100MB").splitlines()
+    assert said[0].startswith("stays | rows of vitalPeriodic")
+    assert said[1].startswith("60 | 34,560 | ")

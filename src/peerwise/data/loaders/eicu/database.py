@@ -127,6 +127,7 @@ def opened(folder: Path, memory: str) -> Iterator[Database]:
         connection.execute("SET temp_directory = $1", [spill])
         connection.execute(f"SET threads = {min(THREADS, _threads(connection))}")
         connection.execute("SET preserve_insertion_order = false")
+        connection.execute("SET enable_progress_bar = false")  # it would be printed among results
         yield Database(connection, folder)
 
 
