@@ -37,8 +37,9 @@ def make(folder: Path, stays: int) -> Path:
         )
         connection.execute(
             f"""COPY (SELECT k AS vitalperiodicid, (k * 7919) % {stays} AS patientunitstayid,
-                5 * (k // {stays}) AS observationoffset, 37 AS temperature, 90 + k % 10 AS sao2, 60 + k % 60 AS heartrate,
-                12 + k % 12 AS respiration, 100 + k % 50 AS systemicsystolic, 60 + k % 30 AS systemicdiastolic,
+                5 * (k // {stays}) AS observationoffset, 37 AS temperature, 90 + k % 10 AS sao2,
+                60 + k % 60 AS heartrate, 12 + k % 12 AS respiration, 100 + k % 50 AS systemicsystolic,
+                60 + k % 30 AS systemicdiastolic,
                 70 + k % 40 AS systemicmean
                 FROM range({stays * 576}) AS t(k)) TO '{folder}/vitalPeriodic.csv.gz' (HEADER)"""
         )
@@ -48,7 +49,7 @@ def make(folder: Path, stays: int) -> Path:
 def read(folder: str, memory: str) -> None:
     """In a process of its own; the last line is what it says of itself."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    data = load("eicu", folder, window=24, min_stays=1, memory=memory)
+    data = load("eicu", folder, window=24, min_stays=1, min_events=0, memory=memory)
     assert isinstance(data.X, Sequences)
     arrays = data.X.static.nbytes + data.X.series.nbytes
     print(json.dumps({"before": before / MEGABYTE, "arrays": arrays / MEGABYTE, "stays": len(data)}))
