@@ -118,3 +118,20 @@ def test_a_fraction_of_nothing_gets_nothing(how: str) -> None:
 def test_a_missing_time_is_refused() -> None:
     with pytest.raises(DataError, match="some rows have no time"):
         split_rows(np.zeros(2, np.int64), np.random.default_rng(0), time=np.array([1.0, np.nan]))
+
+
+def test_patients_with_many_stays_are_in_every_part_and_rare_events_too() -> None:
+    """All large groups in the train rows would make the test rows another kind of patients."""
+    rng = np.random.default_rng(0)
+    sizes = np.where(np.arange(300) % 3 == 0, 3, 1)
+    group = np.repeat(np.arange(300), sizes)
+    for events in (3, 5, 20):
+        y = np.zeros(len(group), dtype=np.int64)
+        y[rng.choice(np.flatnonzero(sizes[group] == 1), events, replace=False)] = 1
+        parts = split_rows(y, np.random.default_rng(1), group=group)
+        repeated = [float((sizes[group[part]] == 3).mean()) for part in parts]
+        assert np.ptp(repeated) < 0.1, repeated
+        assert np.abs([len(part) / len(y) for part in parts] - np.array([0.6, 0.2, 0.2])).max() < 0.02
+        found = np.array([y[part].sum() for part in parts])
+        assert (found >= 1).all()
+        assert np.abs(found - events * np.array([0.6, 0.2, 0.2])).max() <= 1

@@ -67,18 +67,21 @@ def _stratified(y: NDArray[np.int64], fractions: tuple[float, ...], rng: np.rand
 def _by_group(
     y: NDArray[np.int64], group: NDArray[Any], fractions: tuple[float, ...], rng: np.random.Generator
 ) -> NDArray[np.int8]:
-    """Whole groups, large ones first, each to the part that lacks most of the classes the group has."""
+    """Whole groups, large ones first, each to the part that lacks the largest share of what it should have of the
+    classes the group has: so every part has large groups, and not the train rows alone."""
     names, member = np.unique(group, return_inverse=True)
     labels, code = np.unique(y, return_inverse=True)
     counts = np.zeros((len(names), len(labels)))
     np.add.at(counts, (member, code), 1)
-    lack = np.outer(fractions, counts.sum(axis=0))
-    weight = 1 / np.maximum(counts.sum(axis=0), 1)
+    total = np.maximum(counts.sum(axis=0), 1)
+    wanted = np.outer(fractions, total)
+    lack = wanted.copy()
+    preferred = [part for part in (0, 2, 1) if fractions[part] > 0]  # among equals: without test rows nothing is scored
     place = np.zeros(len(names), dtype=np.int8)
     order = rng.permutation(len(names))
     for one in order[np.argsort(-counts[order].sum(axis=1), kind="stable")]:
-        score = (lack * weight) @ counts[one]
-        place[one] = int(np.argmax(np.where(np.asarray(fractions) > 0, score, -np.inf)))
+        score = (lack[preferred] / wanted[preferred] / total) @ counts[one]
+        place[one] = preferred[int(np.argmax(score.round(12)))]
         lack[place[one]] -= counts[one]
     if len(names) and not (place == 0).any():
         place[order[0]] = 0
