@@ -1,6 +1,6 @@
 """Peak memory of reading eICU: the larger vitalPeriodic gets, the more is read, and no more is held.
 
-python benchmarks/eicu.py --stays 5000 20000 --memory 300MB
+python benchmarks/eicu.py --stays 60 5000 15000 --memory 300MB
 
 Makes a patient and a vitalPeriodic table with a row every five minutes of two days, as the full database has them
 (200,859 stays, 146 million rows), reads the 24-hour mortality cohort, and prints seconds and peak memory beside what
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import duckdb
-from measure import MEGABYTE, run
+from measure import MEGABYTE, own_peak
 
 from peerwise.data import Sequences, load
 
@@ -48,16 +49,17 @@ def make(folder: Path, stays: int) -> Path:
 
 def read(folder: str, memory: str) -> None:
     """In a process of its own; the last line is what it says of itself."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    before, started = own_peak(), time.perf_counter()
     data = load("eicu", folder, window=24, min_stays=1, min_events=0, memory=memory)
     assert isinstance(data.X, Sequences)
     arrays = data.X.static.nbytes + data.X.series.nbytes
-    print(json.dumps({"before": before / MEGABYTE, "arrays": arrays / MEGABYTE, "stays": len(data)}))
+    seconds = time.perf_counter() - started
+    print(json.dumps({"before": before, "peak": own_peak(), "arrays": arrays / MEGABYTE, "seconds": seconds}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stays", type=int, nargs="+", default=[5000, 20_000])
+    parser.add_argument("--stays", type=int, nargs="+", default=[60, 5000, 15_000])
     parser.add_argument("--memory", default="300MB", help="what DuckDB may use")
     parser.add_argument("--read", metavar="FOLDER", help=argparse.SUPPRESS)
     a = parser.parse_args()
@@ -68,10 +70,11 @@ def main() -> None:
         for stays in a.stays:
             folder = make(Path(place) / str(stays), stays)
             size = (folder / "vitalPeriodic.csv.gz").stat().st_size / MEGABYTE
-            cost = run([sys.executable, __file__, "--read", folder, "--memory", a.memory])
+            command = [sys.executable, __file__, "--read", str(folder), "--memory", a.memory]
+            said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
             print(
-                f"{stays} | {stays * 576:,} | {size:.0f} | {cost.wall:.0f} | {cost.peak:.0f} | "
-                f"{cost.said['before']:.0f} | {cost.said['arrays']:.0f}"
+                f"{stays} | {stays * 576:,} | {size:.0f} | {said['seconds']:.0f} | {said['peak']:.0f} | "
+                f"{said['before']:.0f} | {said['arrays']:.0f}"
             )
     return None
 
