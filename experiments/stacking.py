@@ -1,13 +1,14 @@
 """Personalised stacking on Adult, Covertype and credit default, with the paper's protocol or ours.
 
-python experiments/stacking.py --protocol paper --seeds 0,1,2 --out runs/stacking_three_seeds
-python experiments/stacking.py --protocol ours --seeds 0,1,2 --out runs/stacking_three_seeds
+python experiments/stacking.py --fast --protocol paper --out runs/stacking
+python experiments/stacking.py --fast --protocol ours --out runs/stacking
 
-One file for each federation, number of rows and of repeats is left in the folder; running again makes those that are
-not there. Tables and figures are made of all that a folder holds: give each study a folder of its own.
+Without ``--fast`` sizes are the paper's. One file for each federation, number of rows, trees and repeats is left in the
+folder; running again makes those that are not there. Tables and figures are made of all that a folder holds: give each
+study a folder of its own.
 
 paper: a public model has all rows of its site, also those that others test on where sites have the same rows; each site
-    splits its rows anew ``--repeats`` times.
+    splits its rows anew five times (``--fast``: once).
 ours: one split, and no test row is in any model. Sites with the same rows split them alike, and their public models
     have train rows only: otherwise peers' models would have learned the rows that the meta-model judges them by. Adds
     "cv": a private model of the train and the meta rows, and a meta-model of its out-of-fold answers to all of them.
@@ -19,6 +20,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +33,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
-from stacking_data import DATASETS, ROWS, SCENARIOS, Federation, Member, federation, settings_of
+from stacking_data import DATASETS, FAST, FULL, SCENARIOS, Federation, Member, Sizes, federation, settings_of
+
+from peerwise.run.provenance import commit
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -38,11 +44,10 @@ Scores = dict[str, float]
 Columns = dict[str, tuple[Floats, Rows]]
 NOISE = (0.0, 16.0)  # of the default values, in standard deviations; matters only where columns differ
 FOLDS = 3
-TREES = 40
 
 
-def forest(seed: int) -> RandomForestClassifier:
-    return RandomForestClassifier(TREES, random_state=seed)
+def forest(seed: int, trees: int) -> RandomForestClassifier:
+    return RandomForestClassifier(trees, random_state=seed)
 
 
 def split(y: NDArray[np.int64], rows: Rows, seed: int) -> Parts:
@@ -75,14 +80,16 @@ def answers(fed: Federation, public: list[Any], shown: list[Rows], place: int, n
     return found
 
 
-def private(fed: Federation, member: Member, parts: Parts, seed: int, *, out_of_fold: bool) -> tuple[Scores, Columns]:
+def private(
+    fed: Federation, member: Member, parts: Parts, grow: Callable[[], Any], seed: int, *, out_of_fold: bool
+) -> tuple[Scores, Columns]:
     """Balanced accuracy of the private model on 80 % and on 60 % of the rows; and for each variant the column of its
     answers and the rows that the meta-model learns from."""
     train, meta, test = parts
     seen, both = fed.X[:, member.columns], np.concatenate([train, meta])
     scores, says = {}, {}
     for name, rows in (("own_80", both), ("own_60", train)):
-        model = forest(seed).fit(seen[rows], fed.y[rows])
+        model = grow().fit(seen[rows], fed.y[rows])
         says[name] = np.full(len(fed.y), np.nan)
         says[name][member.rows] = model.predict_proba(seen[member.rows])[:, 1]
         scores[name] = float(balanced_accuracy_score(fed.y[test], model.predict(seen[test])))
@@ -90,34 +97,32 @@ def private(fed: Federation, member: Member, parts: Parts, seed: int, *, out_of_
     if out_of_fold:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
         held = says["own_80"].copy()
-        held[both] = cross_val_predict(forest(seed), seen[both], fed.y[both], cv=folds, method="predict_proba")[:, 1]
+        held[both] = cross_val_predict(grow(), seen[both], fed.y[both], cv=folds, method="predict_proba")[:, 1]
         columns["cv"] = held, both
     return scores, columns
 
 
-def run(fed: Federation, protocol: str, seed: int, repeats: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def run(fed: Federation, protocol: str, seed: int, sizes: Sizes) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A line a site and noise, and a line a site, noise, peer and variant: means over the repeats."""
-    ours, y = protocol == "ours", fed.y
+    ours, y, grow = protocol == "ours", fed.y, partial(forest, seed, sizes.trees)
     same_rows = all(np.array_equal(member.rows, fed.members[0].rows) for member in fed.members)
     splits = [
-        [split(y, m.rows, seed * 100 + r + (0 if same_rows else 7 * place)) for r in range(1 if ours else repeats)]
+        [split(y, m.rows, seed * 100 + r + (0 if same_rows else 7 * place)) for r in range(sizes.repeats)]
         for place, m in enumerate(fed.members)
     ]
     shown = [_shown(m.rows, s[0], protocol, same_rows) for m, s in zip(fed.members, splits, strict=True)]
-    public = [
-        forest(seed).fit(fed.X[np.ix_(rows, m.columns)], y[rows]) for m, rows in zip(fed.members, shown, strict=True)
-    ]
+    public = [grow().fit(fed.X[np.ix_(rows, m.columns)], y[rows]) for m, rows in zip(fed.members, shown, strict=True)]
     columns_differ = len({tuple(member.columns) for member in fed.members}) > 1
     lines, edges = [], []
     for place, member in enumerate(fed.members):
-        own = [private(fed, member, parts, seed, out_of_fold=ours) for parts in splits[place]]
+        own = [private(fed, member, parts, grow, seed, out_of_fold=ours) for parts in splits[place]]
         for noise in NOISE if columns_differ else NOISE[:1]:
             said = answers(fed, public, shown, place, noise, seed)
             for (scores, columns), (_, _, test) in zip(own, splits[place], strict=True):
                 line = {"noise": noise, "site": member.name, "test_rows": len(test), **facts(fed, member), **scores}
                 for variant, (column, learn) in columns.items():
                     said[:, place] = column
-                    meta = forest(seed).fit(said[learn], y[learn])
+                    meta = grow().fit(said[learn], y[learn])
                     line[variant] = float(balanced_accuracy_score(y[test], meta.predict(said[test])))
                     weights = zip(fed.members, meta.feature_importances_, strict=True)
                     edges += [
@@ -150,47 +155,54 @@ def jaccard(first: Member, second: Member) -> float:
     return len(np.intersect1d(first.columns, second.columns)) / len(np.union1d(first.columns, second.columns))
 
 
-def about_run(
-    protocol: str, dataset: str, scenario: str, setting: str, seed: int, rows: int | None, repeats: int
-) -> dict[str, Any]:
+def about_run(protocol: str, dataset: str, scenario: str, setting: str, seed: int, sizes: Sizes) -> dict[str, Any]:
     """All that decides a federation's numbers, as columns of its lines."""
     about = {"protocol": protocol, "dataset": dataset, "scenario": scenario, "setting": setting, "seed": seed}
-    return {**about, "most_rows": rows or ROWS[scenario], "repeats": repeats}
+    return {**about, "most_rows": sizes.rows.get(scenario, "all"), "trees": sizes.trees, "repeats": sizes.repeats}
 
 
 def stem_of(about: dict[str, Any]) -> str:
-    *first, rows, repeats = about.values()
-    return "-".join([*map(str, first), f"{rows}rows", f"{repeats}x"])
+    *first, rows, trees, repeats = about.values()
+    return "-".join([*map(str, first), f"{rows}rows", f"{trees}trees", f"{repeats}x"])
+
+
+def wanted_sizes(wanted: argparse.Namespace) -> Sizes:
+    sizes = FAST if wanted.fast else FULL
+    if wanted.rows:
+        sizes = replace(sizes, rows=dict.fromkeys(SCENARIOS, wanted.rows))
+    return replace(sizes, repeats=1) if wanted.protocol == "ours" else sizes
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", choices=("ours", "paper"), default="ours")
+    parser.add_argument("--fast", action="store_true", help="fewer rows, trees and splits, for two cores")
     parser.add_argument("--datasets", default=",".join(DATASETS), help="by comma")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS), help="by comma")
     parser.add_argument("--settings", help="by comma, e.g. 0.75 (default: all of a scenario)")
-    parser.add_argument("--seeds", default="0,1,2", help="by comma")
+    parser.add_argument("--seeds", help="by comma (default: ten, with --fast three)")
     parser.add_argument("--rows", type=int, help="of all sites together, at most (default: by scenario)")
-    parser.add_argument("--repeats", type=int, default=5, help="splits of the paper's protocol")
     parser.add_argument("--out", type=Path, default=Path("runs/stacking"))
     wanted = parser.parse_args()
     wanted.out.mkdir(parents=True, exist_ok=True)
-    for seed, scenario in product(map(int, wanted.seeds.split(",")), wanted.scenarios.split(",")):
+    sizes, made_by = wanted_sizes(wanted), commit()
+    seeds = map(int, wanted.seeds.split(",")) if wanted.seeds else range(3 if wanted.fast else 10)
+    for seed, scenario in product(seeds, wanted.scenarios.split(",")):
         for (label, setting), name in product(settings_of(scenario), wanted.datasets.split(",")):
             if wanted.settings and label not in wanted.settings.split(","):
                 continue
-            repeats = 1 if wanted.protocol == "ours" else wanted.repeats
-            about = about_run(wanted.protocol, name, scenario, label, seed, wanted.rows, repeats)
+            about = about_run(wanted.protocol, name, scenario, label, seed, sizes)
             stem = stem_of(about)
             if (wanted.out / f"{stem}-sites.csv").exists():
                 continue
             started = time.perf_counter()
-            fed = federation(name, scenario, setting, seed, wanted.rows)
-            sites, edges = run(fed, wanted.protocol, seed, repeats)
+            sites, edges = run(federation(name, scenario, setting, seed, sizes), wanted.protocol, seed, sizes)
+            spent = time.perf_counter() - started
+            sites = sites.assign(commit=made_by, seconds=spent)
             for table, what in ((edges, "edges"), (sites, "sites")):  # the one looked for last, so it is never alone
                 table.assign(**about).to_csv(wanted.out / f"{stem}-{what}.csv", index=False, float_format="%.6g")
             gain = (sites["held_out"] - sites["own_80"]).mean()
-            sys.stdout.write(f"{stem}   held-out {gain:+.3f}   {time.perf_counter() - started:.0f} s\n")
+            sys.stdout.write(f"{stem}   held-out {gain:+.3f}   {spent:.0f} s\n")
             sys.stdout.flush()
 
 

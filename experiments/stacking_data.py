@@ -20,7 +20,20 @@ SCENARIOS: dict[str, list[dict[str, Any]]] = {
     "vertical": [{"share_of_columns": share, "same_rows": True} for share in (0.25, 0.5, 0.75)],
     "natural": [{}],
 }
-ROWS = {"quantity": 12_000, "equal_label_skew": 25_000, "vertical": 2_000, "natural": 12_000}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """``rows`` of all sites together at most, by scenario (none said: all); ``least`` rows of a natural site."""
+
+    trees: int
+    rows: dict[str, int]
+    repeats: int
+    least: int
+
+
+FULL = Sizes(100, {"vertical": 50_000}, 5, 500)  # as published
+FAST = Sizes(20, {"quantity": 12_000, "equal_label_skew": 25_000, "vertical": 2_000, "natural": 12_000}, 1, 200)
 
 
 @dataclass(frozen=True)
@@ -42,18 +55,17 @@ class Federation:
     members: list[Member]
 
 
-def federation(name: str, scenario: str, setting: dict[str, Any], seed: int, most: int | None = None) -> Federation:
-    """Of at most so many rows, by default those of `ROWS`."""
+def federation(name: str, scenario: str, setting: dict[str, Any], seed: int, sizes: Sizes) -> Federation:
     rng = np.random.default_rng([seed, DATASETS.index(name)])
     data, column = _prepared(name), NATURAL[name]
     if scenario == "natural":
         data = _by_column(data, column)
         setting = {**setting, "column": column}
-    most = most or ROWS[scenario]
+    most = sizes.rows.get(scenario, len(data))
     if len(data) > most:
         data = data.take(np.sort(rng.choice(len(data), most, replace=False)))
     if scenario == "natural":
-        data = _large_enough(data, column)
+        data = _large_enough(data, column, sizes.least)
     shares = partition_rows(data, scenario, None if scenario == "natural" else SITES, rng, **setting)
     if scenario == "natural":
         data = _without(data, [column])
@@ -103,14 +115,14 @@ def _by_column(data: Dataset, column: str) -> Dataset:
     return data.take(np.flatnonzero(~np.isin(values, ["unknown", "missing"])))
 
 
-def _large_enough(data: Dataset, column: str) -> Dataset:
-    """Natural sites of at least 200 rows that have both classes."""
+def _large_enough(data: Dataset, column: str, least: int) -> Dataset:
+    """Natural sites of at least so many rows that have both classes."""
     values = data.column(column)
     assert values is not None
     keep = [
         name
         for name in np.unique(values)
-        if (values == name).sum() >= 200 and np.bincount(data.y[values == name], minlength=2).min() >= 10
+        if (values == name).sum() >= least and np.bincount(data.y[values == name], minlength=2).min() >= 10
     ]
     return data.take(np.flatnonzero(np.isin(values, keep)))
 

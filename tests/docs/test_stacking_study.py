@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ def registers_of_the_same_persons(study: Any) -> Any:
 
 def test_a_coin_is_foreseen_with_the_papers_protocol_and_not_with_ours(study: Any) -> None:
     fed = registers_of_the_same_persons(study)
-    leaky, _ = study.run(fed, "paper", seed=0, repeats=1)
-    clean, edges = study.run(fed, "ours", seed=0, repeats=1)
+    leaky, _ = study.run(fed, "paper", seed=0, sizes=study.FAST)
+    clean, edges = study.run(fed, "ours", seed=0, sizes=study.FAST)
     assert leaky["own_80"].mean() == pytest.approx(0.5, abs=0.12)
     assert leaky["held_out"].mean() > 0.75  # the peers' public models have learned the test rows by heart
     assert clean["held_out"].mean() == pytest.approx(0.5, abs=0.12)
@@ -59,10 +60,13 @@ def test_a_split_has_no_row_twice_and_keeps_the_classes(study: Any) -> None:
     assert [int(y[part].sum()) for part in (train, meta, test)] == [12, 4, 4]
 
 
-def test_what_was_made_of_fewer_rows_or_repeats_is_not_taken_for_more(study: Any) -> None:
-    made = [
-        study.stem_of(study.about_run("paper", "adult", "quantity", "0.25", 0, rows, repeats))
-        for rows, repeats in ((None, 1), (None, 5), (500, 1), (500, 5))
-    ]
+def test_what_was_made_of_fewer_rows_trees_or_repeats_is_not_taken_for_more(study: Any) -> None:
+    few = study.Sizes(20, {"quantity": 500}, 1, 200)
+    others = [replace(few, trees=40), replace(few, rows={}), replace(few, repeats=5)]
+    made = [study.stem_of(study.about_run("paper", "adult", "quantity", "0.25", 0, sizes)) for sizes in (few, *others)]
     assert len(set(made)) == 4
-    assert made[0] == "paper-adult-quantity-0.25-0-12000rows-1x"
+    assert made[0] == "paper-adult-quantity-0.25-0-500rows-20trees-1x"
+
+
+def test_full_sizes_are_the_papers(study: Any) -> None:
+    assert (study.FULL.trees, study.FULL.repeats, study.FULL.rows) == (100, 5, {"vertical": 50_000})
