@@ -33,7 +33,7 @@ class Sizes:
 
 
 FULL = Sizes(100, {"vertical": 50_000}, 5, 500)  # as published
-FAST = Sizes(20, {"quantity": 12_000, "equal_label_skew": 25_000, "vertical": 2_000, "natural": 12_000}, 1, 200)
+FAST = Sizes(20, {"quantity": 9_000, "equal_label_skew": 16_000, "vertical": 1_500, "natural": 9_000}, 1, 200)
 
 
 @dataclass(frozen=True)
