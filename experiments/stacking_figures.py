@@ -18,6 +18,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from curves import save
 from matplotlib.axes import Axes
+from stacking_relations import relations
 from stacking_tables import NAMES, tables
 
 from peerwise.evaluate.contribution import graph_from_scores, in_strength
@@ -47,6 +48,16 @@ def read(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     balance = sites[[*KEYS, "site", "positive"]]
     peers = balance.rename(columns={"site": "peer", "positive": "peer_positive"})
     return sites, held.merge(balance, on=[*KEYS, "site"]).merge(peers, on=[*KEYS, "peer"])
+
+
+def made(sites: pd.DataFrame) -> str:
+    """By protocol and scenario: seeds, commits and minutes."""
+    lines = []
+    for (protocol, scenario), part in sites.groupby(["protocol", "scenario"]):
+        minutes = part.groupby(KEYS)["seconds"].first().sum() / 60
+        commits = ", ".join(sorted(part["commit"].astype(str).unique()))
+        lines.append(f"{protocol}, {scenario}: {part['seed'].nunique()} seeds; commit {commits}; {minutes:.1f} minutes")
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def by_setting(axes: Axes, sites: pd.DataFrame, variants: list[str], label: str) -> None:
@@ -193,7 +204,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     wanted = parser.parse_args()
     sites, edges = read(wanted.folder)
-    sys.stdout.write(tables(sites))
+    sys.stdout.write(tables(sites) + relations(sites, edges) + made(sites))
     quantity(sites, wanted.out)
     labels(sites, edges, wanted.out)
     vertical(sites, edges, wanted.out)

@@ -27,7 +27,7 @@ PUBLISHED = {
 
 
 def tables(sites: pd.DataFrame) -> str:
-    """In points of balanced accuracy: means over sites and seeds, ± half the range of that mean over two seeds; in
+    """In points of balanced accuracy: means over sites and seeds, ± the spread of that mean over seeds; in
     brackets how many sites lose."""
     sites = sites.assign(line=sites["scenario"].map(SCENARIOS) + " " + sites["setting"])
     parts = []
@@ -36,8 +36,8 @@ def tables(sites: pd.DataFrame) -> str:
             here = sites[
                 (sites["dataset"] == name) & (sites["protocol"] == protocol) & (sites["scenario"] != "vertical")
             ]
-            parts.append(_table(f"{NAMES[name]}, protocol {protocol}", lines(here, place)))
-    return "\n".join([*parts, _table("Different columns", _vertical(sites[sites["scenario"] == "vertical"]))])
+            parts.append(markdown(f"{NAMES[name]}, protocol {protocol}", lines(here, place)))
+    return "\n".join([*parts, markdown("Different columns", _vertical(sites[sites["scenario"] == "vertical"]))])
 
 
 def _as_published(sites: pd.DataFrame, place: int) -> list[dict[str, str]]:
@@ -113,6 +113,6 @@ def _gain(part: pd.DataFrame, variant: str, bar: str) -> str:
     return f"{means.mean():+.1f}{spread} ({(part[variant] < part[bar]).sum()}/{len(part)})"
 
 
-def _table(title: str, lines: list[dict[str, str]]) -> str:
+def markdown(title: str, lines: list[dict[str, str]]) -> str:
     rows = [list(lines[0]), ["---"] * len(lines[0]), *(list(line.values()) for line in lines)] if lines else []
     return f"\n{title}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
