@@ -3,7 +3,7 @@
 python experiments/stacking.py --fast --protocol paper --out runs/stacking
 python experiments/stacking.py --fast --protocol ours --out runs/stacking
 
-Without ``--fast`` sizes are the paper's. One file for each federation, number of rows, trees and repeats is left in the
+Without ``--fast`` sizes are the paper's. One file for each federation, number of sites, rows, trees and repeats is left in the
 folder; running again makes those that are not there. Tables and figures are made of all that a folder holds: give each
 study a folder of its own.
 
@@ -158,12 +158,18 @@ def jaccard(first: Member, second: Member) -> float:
 def about_run(protocol: str, dataset: str, scenario: str, setting: str, seed: int, sizes: Sizes) -> dict[str, Any]:
     """All that decides a federation's numbers, as columns of its lines."""
     about = {"protocol": protocol, "dataset": dataset, "scenario": scenario, "setting": setting, "seed": seed}
-    return {**about, "most_rows": sizes.rows.get(scenario, "all"), "trees": sizes.trees, "repeats": sizes.repeats}
+    return {
+        **about,
+        "sites": sizes.sites,
+        "most_rows": sizes.rows.get(scenario, "all"),
+        "trees": sizes.trees,
+        "repeats": sizes.repeats,
+    }
 
 
 def stem_of(about: dict[str, Any]) -> str:
-    *first, rows, trees, repeats = about.values()
-    return "-".join([*map(str, first), f"{rows}rows", f"{trees}trees", f"{repeats}x"])
+    *first, sites, rows, trees, repeats = about.values()
+    return "-".join([*map(str, first), f"{sites}sites", f"{rows}rows", f"{trees}trees", f"{repeats}x"])
 
 
 def wanted_sizes(wanted: argparse.Namespace) -> Sizes:
@@ -176,7 +182,7 @@ def wanted_sizes(wanted: argparse.Namespace) -> Sizes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", choices=("ours", "paper"), default="ours")
-    parser.add_argument("--fast", action="store_true", help="fewer rows, trees and splits, for two cores")
+    parser.add_argument("--fast", action="store_true", help="fewer sites, rows, trees and splits, for two cores")
     parser.add_argument("--datasets", default=",".join(DATASETS), help="by comma")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS), help="by comma")
     parser.add_argument("--settings", help="by comma, e.g. 0.75 (default: all of a scenario)")

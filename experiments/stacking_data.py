@@ -13,7 +13,6 @@ from peerwise.data import Dataset, Feature, load, partition_rows
 
 DATASETS = ("adult", "covertype", "credit_default")
 NATURAL = {"adult": "site", "covertype": "site", "credit_default": "EDUCATION"}
-SITES = 10
 SCENARIOS: dict[str, list[dict[str, Any]]] = {
     "quantity": [{"power": power, "min_rows": 500} for power in (0.25, 0.5, 0.75, 1.0)],
     "equal_label_skew": [{"alpha": alpha, "all_rows": False} for alpha in (0.5, 1.0, 10.0, 100.0)],
@@ -26,14 +25,15 @@ SCENARIOS: dict[str, list[dict[str, Any]]] = {
 class Sizes:
     """``rows`` of all sites together at most, by scenario (none said: all); ``least`` rows of a natural site."""
 
+    sites: int
     trees: int
     rows: dict[str, int]
     repeats: int
     least: int
 
 
-FULL = Sizes(100, {"vertical": 50_000}, 5, 500)  # as published
-FAST = Sizes(20, {"quantity": 9_000, "equal_label_skew": 16_000, "vertical": 1_500, "natural": 9_000}, 1, 200)
+FULL = Sizes(10, 100, {"vertical": 50_000}, 5, 500)  # as published
+FAST = Sizes(6, 20, {"quantity": 6_000, "equal_label_skew": 10_000, "vertical": 1_500, "natural": 8_000}, 1, 200)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def federation(name: str, scenario: str, setting: dict[str, Any], seed: int, siz
         data = data.take(np.sort(rng.choice(len(data), most, replace=False)))
     if scenario == "natural":
         data = _large_enough(data, column, sizes.least)
-    shares = partition_rows(data, scenario, None if scenario == "natural" else SITES, rng, **setting)
+    shares = partition_rows(data, scenario, None if scenario == "natural" else sizes.sites, rng, **setting)
     if scenario == "natural":
         data = _without(data, [column])
     X, owner, is_number = _one_hot(data)

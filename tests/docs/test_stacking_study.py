@@ -61,11 +61,11 @@ def test_a_split_has_no_row_twice_and_keeps_the_classes(study: Any) -> None:
 
 
 def test_what_was_made_of_fewer_rows_trees_or_repeats_is_not_taken_for_more(study: Any) -> None:
-    few = study.Sizes(20, {"quantity": 500}, 1, 200)
+    few = study.Sizes(6, 20, {"quantity": 500}, 1, 200)
     others = [replace(few, trees=40), replace(few, rows={}), replace(few, repeats=5)]
     made = [study.stem_of(study.about_run("paper", "adult", "quantity", "0.25", 0, sizes)) for sizes in (few, *others)]
     assert len(set(made)) == 4
-    assert made[0] == "paper-adult-quantity-0.25-0-500rows-20trees-1x"
+    assert made[0] == "paper-adult-quantity-0.25-0-6sites-500rows-20trees-1x"
 
 
 def test_full_sizes_are_the_papers(study: Any) -> None:
