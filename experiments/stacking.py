@@ -3,9 +3,9 @@
 python experiments/stacking.py --fast --protocol paper --out runs/stacking
 python experiments/stacking.py --fast --protocol ours --out runs/stacking
 
-Without ``--fast`` sizes are the paper's. One file for each federation, number of sites, rows, trees and repeats is left in the
-folder; running again makes those that are not there. Tables and figures are made of all that a folder holds: give each
-study a folder of its own.
+Without ``--fast`` sizes are the paper's. One file for each federation and number of sites, rows, trees and repeats is
+left in the folder; running again makes those that are not there. Tables and figures are made of all that a folder
+holds: give each study a folder of its own.
 
 paper: a public model has all rows of its site, also those that others test on where sites have the same rows; each site
     splits its rows anew five times (``--fast``: once).
