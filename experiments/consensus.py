@@ -2,7 +2,7 @@
 classes it names, how many rows have the commonest one, and how many are right, by the labels of the public rows, which
 the sites do not know.
 
-python experiments/consensus.py experiments/fedmosaic_practical.toml --methods fedct,fedmosaic:later --rounds 5
+python experiments/consensus.py experiments/fedmosaic_practical.toml --fast --methods fedct --rounds 10
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", type=Path)
     parser.add_argument("--methods", required=True, help="as the experiment calls them, by comma")
+    parser.add_argument("--fast", action="store_true", help="the small sizes of the file")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    for experiment in read_experiments(arguments.experiment).values():
+    for experiment in read_experiments(arguments.experiment, fast=arguments.fast).values():
         data = experiment.load_data()
         for name in arguments.methods.split(","):
             follow(experiment.filled(data), data, name, arguments.rounds)
