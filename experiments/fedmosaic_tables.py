@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from run_facts import facts, runs_of
 
 from peerwise.evaluate import assess
@@ -42,7 +41,7 @@ PUBLISHED = {
 def table(run: Run, name: str) -> list[list[str]]:
     """A line a method: accuracy, its spread, the gain over the site's own net, sites that gain, and what is sent."""
     found = assess(run).methods
-    published = dict(zip(ORDER, PUBLISHED.get(name, ()), strict=False))
+    published = dict(zip(ORDER, PUBLISHED[name], strict=True)) if name in PUBLISHED else {}
     head = [
         "method",
         "accuracy",
@@ -102,13 +101,12 @@ def _bytes(count: float) -> str:
 
 def text(lines: list[list[str]]) -> str:
     rows = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
-    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows) + "\n\n"
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN_FOLDER")
-    pd.set_option("display.width", 200)
     for folder in parser.parse_args().folders:
         runs = runs_of(folder)
         for name, run in runs.items():
