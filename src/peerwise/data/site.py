@@ -72,6 +72,12 @@ class Site:
                 f"such as secrets.token_bytes(32)."
             )
 
+    @property
+    def rare_outcomes(self) -> bool:
+        """Whether classes count alike in training and in the choice of rounds, however rare: so for sequences, which
+        are clinical."""
+        return self.kind == "sequence"
+
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""
         return derived_seed(self.seed, self.name, purpose)

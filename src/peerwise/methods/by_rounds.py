@@ -132,7 +132,7 @@ class ByRounds(Method):
             batch_size=self.batch_size,
             patience=None,
             poisson=poisson,
-            chances=row_chances(site.train.y) if site.kind == "sequence" and poisson is False else None,
+            chances=row_chances(site.train.y) if site.rare_outcomes and poisson is False else None,
             seed=site.seed_for(f"{purpose} {round}"),
         )
 

@@ -68,7 +68,7 @@ class CentralisedByRounds(ByRounds):
         started = time.perf_counter()
         net = self.new_net(site, np.random.default_rng(seed), recipe).to(site.device)
         inputs, y = tensors(site.val.X, site.device), torch.as_tensor(site.val.y, device=site.device)
-        balanced = site.kind == "sequence"  # as in every other method: their outcomes are rare
+        balanced = site.rare_outcomes
         cost = (
             row_chances(site.val.y).to(site.device)
             if balanced and len(site.val)

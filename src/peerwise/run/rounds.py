@@ -119,8 +119,7 @@ def weigh(method: Method, site: Site, round: int) -> bool:
     noted = method.curves(site)
     best = False
     if method.rounds > 1 and len(site.val):
-        # As a pool's models are stopped: by balanced accuracy for sequences, whose outcomes are rare.
-        measure = balanced_accuracy if site.kind == "sequence" else accuracy
+        measure = balanced_accuracy if site.rare_outcomes else accuracy  # as a pool's models are stopped
         score = measure(site.val.y, answer(method, site, site.val.X).argmax(axis=1))
         noted = {**noted, VALIDATION: score}
         best = method.keeps_last or "best_score" not in record or score > record["best_score"]
