@@ -279,6 +279,13 @@ def test_perfedckt_needs_nets_and_says_so() -> None:
         run_method(PerFedCKT(rounds=2), digits(recipes=("forest",)))
 
 
+def test_logits_far_apart_do_not_throw_perfedckt_off() -> None:
+    method = PerFedCKT(rounds=6, local_epochs=3, batch_size=16, lr=0.3)
+    sites = digits(public=100, sites=5)
+    run_method(method, sites)  # stops at a loss that is no number
+    assert all(np.isfinite(found).all() for found in answers(sites, method))
+
+
 def test_different_nets_learn_from_one_consensus() -> None:
     for kind in (FedMosaic, FedCT, PerFedCKT):
         method = kind(rounds=4, lr=0.05)

@@ -10,7 +10,7 @@ from torch_geometric.nn import GATv2Conv, HeteroConv
 from peerwise.space.graph import Incoming, TrainGraph
 from peerwise.trust.gnn import Edges, GATv2, MetaNet, TorchGraph
 
-N, QUERIES, MODELS, HIDDEN, HEADS, WIDTH = 25, 9, 5, 8, 4, 6
+N, QUERIES, MODELS, HIDDEN, HEADS, WIDTH = 25, 9, 5, 32, 4, 6
 NEAR, KNOWS, TELLS = ("sample", "near", "sample"), ("classifier", "knows", "sample"), ("sample", "tells", "classifier")
 
 

@@ -1,7 +1,8 @@
 """GATv2 attention over ragged incoming edges, forward and backward in one pass each over memory (CPU).
 
-Plain torch writes several (edges, heads * width) tensors for each layer; these kernels keep one edge at a time in
-cache and store the attention alone. `benchmarks/attention.py` measures both; PyTorch Geometric is the test oracle.
+Plain torch writes several (edges, heads * width) tensors for each layer; these kernels keep one destination and head at
+a time in registers and store the attention alone. A head's width must be a multiple of `LANES`.
+`benchmarks/attention.py` measures both; PyTorch Geometric is the test oracle.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from numba import njit
 from torch import Tensor
 from torch.autograd import Function
 
-SLOPE = 0.2
-FAST = {"reassoc", "contract", "nsz", "arcp"}
+from peerwise.trust.lanes import LANES, add, load, multiply, multiply_add, spread, store, total, where_positive
+
+SLOPE = np.float32(0.2)
+ZERO = np.float32(0)
 
 
 class Attend(Function):
@@ -47,88 +50,80 @@ class Attend(Function):
         return (*(torch.from_numpy(g) for g in found), None, None, None, None, None)
 
 
-@njit(cache=True, fastmath=FAST)
-def _score(sent, target, attention, edge, w):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    total = np.float32(0)
-    for d in range(sent.shape[0]):
-        v = sent[d] + target[d] + w * edge[d]
-        total += attention[d] * max(v, np.float32(SLOPE) * v)
-    return total
-
-
-@njit(cache=True, fastmath=FAST)
-def _dot(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    total = np.float32(0)
-    for d in range(a.shape[0]):
-        total += a[d] * b[d]
-    return total
-
-
-@njit(cache=True, fastmath=FAST)
-def _add(into, scale, a):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    for d in range(a.shape[0]):
-        into[d] += scale * a[d]
-
-
-@njit(cache=True)
-def _forward(sent, target, attention, edge, start, count, source, weight, drop):  # type: ignore[no-untyped-def]  # pragma: no cover
+@njit(cache=True, error_model="numpy")
+def _forward(sent, target, attention, edge, start, count, source, weight, drop):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     heads, width = attention.shape
-    n = target.shape[0]
-    out = np.zeros((n, width), np.float32)
-    alpha = np.empty((source.shape[0], heads), np.float32)
+    n, row = target.shape[0], heads * width
+    out, alpha = np.zeros((n, width), np.float32), np.empty((source.shape[0], heads), np.float32)
+    share = np.empty(source.shape[0], np.float32)
+    sent, target, attention, flat_out = sent.reshape(-1), target.reshape(-1), attention.reshape(-1), out.reshape(-1)
     for i in range(n):
         first, last = start[i], start[i] + count[i]
         for h in range(heads):
-            lo, hi = h * width, (h + 1) * width
-            highest = np.float32(-np.inf)
+            lo = h * width
+            here, highest = i * row + lo, np.float32(-np.inf)
             for e in range(first, last):
-                s = _score(sent[source[e], lo:hi], target[i, lo:hi], attention[h], edge[lo:hi], weight[e])
-                alpha[e, h] = s
-                highest = max(highest, s)
-            total = np.float32(0)
+                there, w, score = source[e] * row + lo, spread(weight[e]), spread(ZERO)
+                for d in range(0, width, LANES):
+                    v = multiply_add(w, load(edge, lo + d), add(load(sent, there + d), load(target, here + d)))
+                    leaky = where_positive(v, v, multiply(v, spread(SLOPE)))
+                    score = multiply_add(load(attention, lo + d), leaky, score)
+                share[e] = total(score)
+                highest = max(highest, share[e])
+            whole = ZERO
             for e in range(first, last):
-                alpha[e, h] = np.exp(alpha[e, h] - highest)
-                total += alpha[e, h]
+                share[e] = np.exp(share[e] - highest)
+                whole += share[e]
             for e in range(first, last):
-                alpha[e, h] /= total
-                _add(out[i], alpha[e, h] * drop[e, h] / np.float32(heads), sent[source[e], lo:hi])
+                alpha[e, h] = share[e] / whole
+                share[e] = alpha[e, h] * drop[e, h] / np.float32(heads)
+            for d in range(0, width, LANES):
+                message = load(flat_out, i * width + d)
+                for e in range(first, last):
+                    message = multiply_add(spread(share[e]), load(sent, source[e] * row + lo + d), message)
+                store(flat_out, i * width + d, message)
     return out, alpha
 
 
-@njit(cache=True, fastmath=FAST)
-def _spread(g, sent, target, attention, edge, w, d_sent, d_target, d_attention, d_edge):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Push the gradient of one score back to everything it was made of."""
-    for d in range(sent.shape[0]):
-        v = sent[d] + target[d] + w * edge[d]
-        slope = np.float32(1.0) if v > 0 else np.float32(SLOPE)
-        d_attention[d] += g * slope * v
-        inner = g * slope * attention[d]
-        d_sent[d] += inner
-        d_target[d] += inner
-        d_edge[d] += w * inner
-
-
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _backward(grad, alpha, sent, target, attention, edge, start, count, source, weight, drop):  # type: ignore[no-untyped-def]  # pragma: no cover
     heads, width = attention.shape
-    d_sent, d_target = np.zeros_like(sent), np.zeros_like(target)
+    n, row = target.shape[0], heads * width
+    d_sent, d_target = np.zeros_like(sent), np.empty_like(target)
     d_attention, d_edge = np.zeros_like(attention), np.zeros_like(edge)
-    d_alpha = np.empty_like(alpha)
-    share = np.float32(1.0 / heads)
-    for i in range(target.shape[0]):
+    d_score, share = np.empty(source.shape[0], np.float32), np.empty(source.shape[0], np.float32)
+    grad, sent, target, attention = grad.reshape(-1), sent.reshape(-1), target.reshape(-1), attention.reshape(-1)
+    to_sent, to_target, to_attention = d_sent.reshape(-1), d_target.reshape(-1), d_attention.reshape(-1)
+    for i in range(n):
         first, last = start[i], start[i] + count[i]
         for h in range(heads):
-            lo, hi = h * width, (h + 1) * width
-            mean = np.float32(0)
+            lo = h * width
+            here, mean = i * row + lo, ZERO
             for e in range(first, last):
-                j = source[e]
-                kept = drop[e, h] * share
-                d_alpha[e, h] = kept * _dot(grad[i], sent[j, lo:hi])
-                mean += alpha[e, h] * d_alpha[e, h]
-                _add(d_sent[j, lo:hi], alpha[e, h] * kept, grad[i])
+                there, product = source[e] * row + lo, spread(ZERO)
+                for d in range(0, width, LANES):
+                    product = multiply_add(load(grad, i * width + d), load(sent, there + d), product)
+                kept = drop[e, h] / np.float32(heads)
+                share[e], d_score[e] = alpha[e, h] * kept, kept * total(product)
+                mean += alpha[e, h] * d_score[e]
             for e in range(first, last):
-                j = source[e]
-                g = alpha[e, h] * (d_alpha[e, h] - mean)
-                _spread(g, sent[j, lo:hi], target[i, lo:hi], attention[h], edge[lo:hi], weight[e],
-                        d_sent[j, lo:hi], d_target[i, lo:hi], d_attention[h], d_edge[lo:hi])  # fmt: skip
+                d_score[e] = alpha[e, h] * (d_score[e] - mean)
+            for d in range(0, width, LANES):
+                aim, tilt, a = load(target, here + d), load(edge, lo + d), load(attention, lo + d)
+                g = load(grad, i * width + d)
+                in_target, in_edge, in_attention = spread(ZERO), load(d_edge, lo + d), load(to_attention, lo + d)
+                for e in range(first, last):
+                    there, w = source[e] * row + lo + d, spread(weight[e])
+                    v = multiply_add(w, tilt, add(load(sent, there), aim))
+                    slope = where_positive(v, spread(d_score[e]), spread(SLOPE * d_score[e]))
+                    in_attention = multiply_add(slope, v, in_attention)
+                    in_target = add(in_target, slope)
+                    in_edge = multiply_add(w, slope, in_edge)
+                    message = multiply_add(spread(share[e]), g, load(to_sent, there))
+                    store(to_sent, there, multiply_add(slope, a, message))
+                store(to_target, here + d, multiply(in_target, a))
+                store(d_edge, lo + d, in_edge)
+                store(to_attention, lo + d, in_attention)
+    for d in range(row):  # every score's gradient passes the attention on its way to the edge weight
+        d_edge[d] *= attention[d]
     return d_sent, d_target, d_attention, d_edge

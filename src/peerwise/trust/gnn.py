@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from peerwise.space.graph import Incoming, TrainGraph
 from peerwise.trust.attention import SLOPE, Attend
+from peerwise.trust.lanes import LANES
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class GATv2(nn.Module):
     def forward(self, sent: Tensor, h: Tensor, edges: Edges) -> Tensor:
         """``sent``: W_s h_j of every possible source (n_source, heads * width); ``h``: the destinations' states."""
         kept = functional.dropout(sent.new_ones(len(edges.source), self.heads), self.dropout, self.training)
-        messages = self._kernel if sent.device.type == "cpu" else self._tensors
+        fits = sent.device.type == "cpu" and self.width % LANES == 0
+        messages = self._kernel if fits else self._tensors
         return messages(sent, self.target(h), edges, kept) + self.bias
 
     def _kernel(self, sent: Tensor, target: Tensor, edges: Edges, kept: Tensor) -> Tensor:
@@ -80,7 +82,7 @@ class GATv2(nn.Module):
         at = torch.repeat_interleave(torch.arange(len(target), device=sent.device), edges.count)
         joined = sources + target.view(-1, self.heads, self.width)[at]
         joined = joined + edges.weight[:, None, None] * self._edge_weight()
-        scores = (functional.leaky_relu(joined, SLOPE) * self.attention).sum(-1)
+        scores = (functional.leaky_relu(joined, float(SLOPE)) * self.attention).sum(-1)
         # The maximum only keeps exp in range; softmax does not change with it, so no gradient flows through it.
         lowest = scores.new_full((len(target), self.heads), -torch.inf)
         highest = lowest.scatter_reduce(0, at[:, None].expand_as(scores), scores.detach(), "amax")
