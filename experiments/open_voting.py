@@ -21,6 +21,7 @@ import open_voting_many
 import open_voting_students
 from open_voting_cells import STUDIES, Cell, cells, data_of, settings_of
 
+from peerwise.errors import PartitionError
 from peerwise.evaluate import assess
 from peerwise.evaluate.open_set import vote_curves
 from peerwise.run import Run, simulate
@@ -32,7 +33,11 @@ def run_cell(cell: Cell, seeds: int, out: Path, *, fast: bool, workers: int) -> 
     if (folder / f"{seeds}_seeds").exists():
         return
     started = time.perf_counter()
-    run = simulate(data_of(cell, size), out=folder, workers=workers, **settings_of(cell, size, seeds))
+    try:
+        run = simulate(data_of(cell, size), out=folder, workers=workers, **settings_of(cell, size, seeds))
+    except PartitionError as error:  # ten classes at Dirichlet 0.01 lie at ten sites or fewer
+        yield f"{folder.name}: left out, there is no such split: {error}"
+        return
     write_tables(run, cell, seeds, folder, time.perf_counter() - started)
     (folder / f"{seeds}_seeds").touch()
     yield f"{folder.name}: {time.perf_counter() - started:.0f} s"
