@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_federations import awkward, hospitals, table_site
+from small_federations import awkward, hospitals, sequence_sites, table_site
 
 from peerwise.data import Rows, Site, work_anew
 from peerwise.errors import ModelError
@@ -262,3 +263,15 @@ def test_a_second_method_on_the_same_sites_finds_their_models_trained() -> None:
     run_method(make_method("local", {}, folds=2, epochs=None), sites)
     assert all(site.state["models"] == first[site.name] for site in sites)
     assert sites[0].state["run"]["seconds"]["share"] < trained / 2
+
+
+@pytest.mark.parametrize(
+    ("sites", "given", "used"),
+    [(hospitals, None, None), (lambda: sequence_sites("tcn"), None, 1.0), (lambda: sequence_sites("tcn"), 0.5, 0.5)],
+)
+def test_feddes_counts_rare_outcomes_alike_where_its_models_do(
+    sites: Callable[[], list[Site]], given: float | None, used: float | None
+) -> None:
+    method, federation = OneShot(FedDES(balance=given), folds=2, epochs=2), sites()
+    run_method(method, federation)
+    assert {method.learner_at(site).get_params()["balance"] for site in federation} == {used}

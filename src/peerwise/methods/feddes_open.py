@@ -37,7 +37,7 @@ class FedDESOpen(OnOpenNets):
         self,
         nets: Nets = "fedsov",
         signal: Signal = "column",
-        balance: float = 0.3,
+        balance: float | None = None,
         folds: int = 3,
         local_epochs: int = 10,
         batch_size: int = 16,

@@ -130,6 +130,8 @@ class OneShot(Method):
             fresh.set_params(random_state=site.seed_for("learner"))
         if "device" in params:
             fresh.set_params(device=site.device)
+        if site.rare_outcomes and "balance" in params and params["balance"] is None:
+            fresh.set_params(balance=1.0)
         return fresh
 
 

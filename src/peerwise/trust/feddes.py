@@ -20,6 +20,8 @@ from peerwise.trust.posterior import TINY, ByInput, Linear, as_probabilities
 if TYPE_CHECKING:
     from peerwise.trust.feddes_paper import FedDESPaper
 
+BALANCE = 0.3
+
 
 class FedDES(CompetenceLearner):
     """Federated dynamic ensemble selection: for each row, the models to select and the trust in each of them.
@@ -46,8 +48,9 @@ class FedDES(CompetenceLearner):
     its part (without any, all models). ``fallback`` marks rows where no model has s > 0.5.
 
     ``balance`` divides the trust in a model by the frequency of what it says to that power: 0 is best for accuracy, 1
-    for balanced accuracy, and the default is the least at which both gained in every setting it was chosen on. A class
-    that the site has never seen counts as a frequent one.
+    for balanced accuracy. None is 0.3, the least at which both gained in every setting it was chosen on; in a
+    federation whose models count every class alike however rare (`Site.rare_outcomes`) it is 1. A class that the site
+    has never seen counts as a frequent one.
 
     Validation rows are learned from like all others: nothing here has to be stopped. ``k`` neighbours of every class
     are shown by `explain` (row numbers from len(y) on are validation rows). ``random_state`` draws the landmarks of
@@ -68,7 +71,7 @@ class FedDES(CompetenceLearner):
         *,
         own: Sequence[str | int] = (),
         features: Literal["decision", "both"] = "both",
-        balance: float = 0.3,
+        balance: float | None = None,
         k: int = 5,
         random_state: int | None = None,
     ) -> None:
@@ -90,8 +93,9 @@ class FedDES(CompetenceLearner):
         self._whole_from(1, "k")
         if self.features not in ("decision", "both"):
             raise ConfigError(f"features={self.features!r}: expected 'decision' or 'both'.")
-        if not isinstance(self.balance, Real) or isinstance(self.balance, bool) or not 0 <= self.balance <= 1:
-            raise ConfigError(f"balance={self.balance!r}: expected a number from 0 to 1.")
+        number = isinstance(self.balance, Real) and not isinstance(self.balance, bool)
+        if self.balance is not None and not (number and 0 <= self.balance <= 1):
+            raise ConfigError(f"balance={self.balance!r}: expected a number from 0 to 1, or None.")
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
         parts = [rows, validation] if validation is not None else [rows]
@@ -128,10 +132,10 @@ class FedDES(CompetenceLearner):
         total = competence.sum(axis=1, keepdims=True)
         by_competence = np.where(total > 0, competence / np.where(total > 0, total, 1.0), by_answer)
         trust = (len(posteriors) * by_answer + by_competence) / (len(posteriors) + 1)
-        if self.balance:
+        if power := BALANCE if self.balance is None else self.balance:
             count = np.bincount(self.space_.y, minlength=logits.shape[2])
             # A class that the site has never seen gets no advantage from being rare.
-            trust = trust / np.where(count > 0, count / count.max(), 1.0)[says] ** self.balance
+            trust = trust / np.where(count > 0, count / count.max(), 1.0)[says] ** power
         unreliable = np.asarray((competence <= THRESHOLD).all(axis=1))
         return Decision(trust / trust.sum(axis=1, keepdims=True), competence, unreliable, posterior)
 

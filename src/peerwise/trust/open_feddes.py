@@ -45,7 +45,7 @@ class OpenFedDES(FedDES):
         own: Sequence[str | int] = (),
         signal: Signal = "column",
         features: Literal["decision", "both"] = "both",
-        balance: float = 0.3,
+        balance: float | None = None,
         k: int = 5,
         random_state: int | None = None,
     ) -> None:
