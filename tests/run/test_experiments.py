@@ -286,7 +286,7 @@ def test_an_experiment_survives_its_own_toml(tmp_path: Path) -> None:
     assert read.absent == {"site-1": [0, 2]}
 
 
-@pytest.mark.parametrize(("name", "points"), [("heart", 1), ("digits_dirichlet", 3), ("fashion_exdir", 4)])
+@pytest.mark.parametrize(("name", "points"), [("heart", 1), ("digits_dirichlet", 3), ("feddes_fashion", 6)])
 def test_the_experiments_in_the_repository_are_in_order(name: str, points: int) -> None:
     found = read_experiments(EXPERIMENTS / f"{name}.toml")
     assert len(found) == points
