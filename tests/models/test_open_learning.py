@@ -156,6 +156,14 @@ def test_exactly_the_promised_number_of_weights_is_left_after_training(compress,
     assert (net.head.weight != 0).all()
 
 
+def test_finishing_after_the_smallest_weights_are_left_out_does_not_begin_anew():
+    plan = replace(PLAN, compress="magnitude", sparsity=0.5)
+    before, after = (prunable(_learned(replace(plan, prune_epochs=epochs))) for epochs in (0, 1))
+    steps = math.ceil(len(TABLE) / PLAN.batch_size)
+    moved = max(float((before[name] - after[name]).detach().abs().max()) for name in before)
+    assert 0 < moved < 0.2 * PLAN.lr * steps  # a step of Adam moves a weight by about the rate
+
+
 def test_only_weights_before_the_last_layer_are_left_out():
     net = new_net("mobilenet_v2", np.zeros((2, 1, 28, 28), np.uint8), (), 3, seed=0)
     names = set(prunable(net))

@@ -21,6 +21,7 @@ from peerwise.models.training import Batch, train
 
 Compress = Literal["none", "tickets", "magnitude"]
 LAST = 0.02
+FINISH = 0.1
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class OpenPlan:
 
     ``compress``: "tickets" finds a lottery ticket first, in ``prune_stages`` of ``prune_epochs`` with all terms (none
     where nothing is to be left out); "magnitude" leaves out the smallest weights at the end and trains ``prune_epochs``
-    more. ``sparsity``: the share of weights that is left out.
+    more at a tenth of the rate: a new start at the full one undoes what was learned. ``sparsity``: the share of weights
+    that is left out.
     """
 
     epochs: int
@@ -62,10 +64,10 @@ class OpenPlan:
 def learn_open(net: Net, tensors: tuple[Tensor, ...], plan: OpenPlan, outliers: Outliers, seed: int) -> None:
     """Train ``net``, whose last output is "unknown", on these rows (labels last) and outliers made of them."""
 
-    def run(masks: Masks | None, purpose: str, phases: list[tuple[int, Terms]]) -> None:
-        optimizer = Adam(net.parameters(), plan.lr)
+    def run(masks: Masks | None, purpose: str, phases: list[tuple[int, Terms]], lr: float = plan.lr) -> None:
+        optimizer = Adam(net.parameters(), lr)
         steps = sum(epochs for epochs, _ in phases) * math.ceil(len(tensors[0]) / plan.batch_size)
-        slow_down = _falling(optimizer, plan.lr, steps)
+        slow_down = _falling(optimizer, lr, steps)
         for place, (epochs, terms) in enumerate(phases):
             train(
                 net,
@@ -87,7 +89,7 @@ def learn_open(net: Net, tensors: tuple[Tensor, ...], plan: OpenPlan, outliers: 
         total = sum(weight.numel() for weight in prunable(net).values())
         masks = largest(net, kept_count(total, plan.sparsity, 1, 1))
         apply_masks(net, masks)
-        run(masks, "finish", every)
+        run(masks, "finish", every, FINISH * plan.lr)
 
 
 def _falling(optimizer: Adam, lr: float, steps: int) -> Callable[[], None]:
