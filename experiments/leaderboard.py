@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ import numpy as np
 from peerwise.data import Dataset, load
 from peerwise.errors import PeerwiseError
 from peerwise.evaluate import assess
+from peerwise.evaluate.recommend import class_share
 from peerwise.methods import make_method, method_names
 from peerwise.run import Experiment, Run, simulate
 from peerwise.run.simulate import federation
@@ -153,7 +155,7 @@ def able(kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, s
 
 def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> None:
     """Simulate, and leave the sites' lines and what there is to know about the run beside it."""
-    wall, busy = time.perf_counter(), time.process_time()
+    wall, busy = time.perf_counter(), cpu_seconds()
     folder = out / f"{dataset}_{kind}"
     if (folder / "sites.csv").exists():
         return
@@ -161,10 +163,16 @@ def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> 
     names, cannot = able(kind, sizes, data)
     settings = {key: value for key, value in vars(experiment_of(kind, sizes, names, data)).items() if key != "dataset"}
     run = simulate(data, out=folder, workers=workers, **settings)
-    took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - busy}
+    took = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - busy}
     write(run, folder, {"dataset": dataset, "kind": kind, "cannot": cannot, **took})
     sys.stdout.write(f"{time.strftime('%H:%M')} {folder.name}: {took['wall']:.0f} s, {took['cpu']:.0f} s of CPU\n")
     sys.stdout.flush()
+
+
+def cpu_seconds() -> float:
+    """Of this process and of workers that have ended."""
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + workers.ru_utime + workers.ru_stime
 
 
 def write(run: Run, folder: Path, about: dict[str, Any]) -> None:
@@ -185,14 +193,12 @@ def facts(run: Run) -> dict[str, Any]:
     """What a site can hold its own situation against: means over sites and seeds. ``class_share``: how many classes a
     site's train rows are worth, exp(entropy of the labels), as a share of all classes."""
     counts = [tree["label_counts"] for (_, method, _), tree in run.predictions.items() if method == "local"]
-    shares = [np.asarray(each) / np.sum(each) for each in counts]
-    worth = [np.exp(-np.sum(each[each > 0] * np.log(each[each > 0]))) / len(each) for each in shares]
     return {
         "data": run.kind,
         "classes": len(run.classes),
         "sites": len(counts) // run.experiment.seeds,
         "rows": round(float(np.mean([np.sum(each) for each in counts]))),
-        "class_share": round(float(np.mean(worth)), 3),
+        "class_share": round(float(np.mean([class_share(each) for each in counts])), 3),
         "public": run.experiment.public,
         "seeds": run.experiment.seeds,
     }

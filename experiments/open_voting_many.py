@@ -74,7 +74,7 @@ def run(out: Path, seeds: int, *, fast: bool) -> Iterator[str]:
         for cell in (Cell("many", "fashion_mnist", split, sites, VOTES) for split in SPLITS):
             for name in VOTES:
                 folder = out / f"{cell.name}_{name.replace(':', '-')}"
-                if (folder / "methods.csv").exists():
+                if (folder / "methods.csv").exists() and pd.read_csv(folder / "methods.csv")["seeds"][0] >= seeds:
                     continue
                 table = line_of(cell, name, seeds, fast=fast)
                 folder.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,9 @@ def test_a_sites_folder_is_enough(tmp_path: Path) -> None:
     folder = tmp_path / "cleveland"
     found(folder, tables["cleveland"], tmp_path / "shared")
     out = right("recommend", folder).out
-    assert "situation: table rows, 182 rows, 2 classes, label skew none, 0 public rows" in out
+    assert "situation: table rows, 182 rows, 2 classes, label skew not known, 0 public rows" in out, (
+        "rare is not skewed"
+    )
     out = right("recommend", folder, "--sites", "4", "--label-skew", "mild").out
     assert "2 classes, 4 sites, label skew mild" in out, "what is said goes before what is found"
 

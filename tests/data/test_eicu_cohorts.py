@@ -57,7 +57,7 @@ def test_mortality_is_of_adults_whose_end_is_known_and_who_stayed_through_the_wi
 
 def test_shock_is_the_first_vasopressor_after_the_window_and_before_the_unit_is_left(tmp_path: Path) -> None:
     tables: Tables = {
-        "patient": [stay(number, hospitalid=1 if number < 20 else 2) for number in [*range(1, 13), 20]],
+        "patient": [stay(number, hospitalid=1 if number < 20 else 2) for number in [*range(1, 16), 20]],
         "infusiondrug": [
             stay(1, infusionoffset=240),
             stay(2, infusionoffset=239),
@@ -65,6 +65,9 @@ def test_shock_is_the_first_vasopressor_after_the_window_and_before_the_unit_is_
             stay(4, infusionoffset=500, drugrate="0"),
             stay(5, infusionoffset=6000),  # the unit is left at minute 6000
             stay(6, infusionoffset=-5),
+            stay(13, infusionoffset=500, drugrate="OFF"),
+            stay(14, infusionoffset=500, drugrate="ERROR"),
+            stay(15, infusionoffset=500, drugrate=""),  # given, at a rate that was not written down
         ],
         "medication": [
             stay(7, drugstartoffset=300),
@@ -80,6 +83,7 @@ def test_shock_is_the_first_vasopressor_after_the_window_and_before_the_unit_is_
     # Nobody of hospital 2 has any row, so that nothing can be said of it; 2 and 6 were in shock too early.
     assert dict(zip(data.group.tolist(), data.y.tolist(), strict=True)) == {
         "p1": 1, "p3": 0, "p4": 0, "p5": 0, "p7": 1, "p8": 0, "p9": 0, "p10": 0, "p11": 1, "p12": 0,
+        "p13": 0, "p14": 0, "p15": 1,
     }  # fmt: skip
 
 

@@ -90,6 +90,7 @@ def test_a_table_with_other_columns_is_refused_with_what_it_lacks(folder: Path) 
         ("min_stays", -1, "min_stays is -1"),
         ("min_events", "few", "min_events is 'few'"),
         ("top", 1, "top is 1: expected a whole number of at least 2"),
+        ("top", 0, "top is 0: expected a whole number of at least 2"),
         ("memory", "much", "memory is 'much': expected an amount"),
         ("windw", 4, "did you mean 'window'"),
     ],

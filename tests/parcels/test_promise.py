@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from peerwise.parcels.egress.facts import BUCKETS
-from peerwise.parcels.promise import covered, promising
+from peerwise.parcels.promise import covered, named_classes, promising
 
 SHARES = {"flu": 0.6, "cold": 0.3, "cold with fever, acute": 0.1}
 
@@ -30,6 +30,15 @@ def card(classes: str | None, rows: str = "100-499") -> dict[str, Any]:
 )
 def test_how_much_of_my_rows_a_model_knows(classes: str | None, share: float) -> None:
     assert covered(card(classes), SHARES) == pytest.approx(share)
+
+
+def test_more_classes_than_a_card_can_name_are_not_held_against_a_peer() -> None:
+    names = [f"disease {number:03}" for number in range(100)]
+    told = named_classes(names)
+    assert len(told) <= 200
+    assert set(told.split(", ")) <= {*names, "..."}, "no name is cut in two"
+    assert covered(card(told), dict.fromkeys(names, 0.01)) == pytest.approx(1.0)
+    assert covered(card(named_classes(names[:5])), dict.fromkeys(names, 0.01)) == pytest.approx(0.05)
 
 
 def test_of_several_models_the_best_counts() -> None:

@@ -206,11 +206,16 @@ def test_the_table_fast_takes_the_place_of_full_sizes_only_when_asked(tmp_path: 
         ("seeds = 1", "trial.toml: fast is {}: expected a table of smaller sizes"),
         ("fast = 3", "trial.toml: fast is 3: expected a table"),
         ("[fast]\nrow = 200", "trial.toml: unknown method or experiment key 'row': did you mean 'rows'"),
+        ("[fast]\ntraining.rounds = 2", 'fast.training is a table, which would .*: write "training.rounds" = 2'),
     ],
 )
 def test_a_file_without_fast_sizes_or_with_wrong_ones_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
     with pytest.raises(ConfigError, match=message):
-        read_experiments(written(tmp_path, text), fast=True)
+        read_experiments(path, fast=True)
+    if "fast" in text:
+        with pytest.raises(ConfigError, match=message):
+            read_experiments(path)
 
 
 def test_without_a_grid_there_is_one_experiment_named_after_the_file(tmp_path: Path) -> None:

@@ -240,3 +240,13 @@ def test_edges_into_some_rows_are_those_of_the_whole():
     some = edges.into(rows)
     part = layer._kernel(sent, target[rows], some, torch.ones(len(some.source), HEADS))
     torch.testing.assert_close(part, whole[rows])
+
+
+def test_other_numbers_and_widths_are_answered_by_plain_tensors_and_never_read_beyond_their_end():
+    layer, edges, sent, _ = random_layer(0)
+    layer.eval()
+    exact = layer.double()(sent.double(), torch.randn(N, HIDDEN).double(), edges)
+    assert exact.dtype == torch.float64
+    assert torch.isfinite(exact).all()
+    with pytest.raises(ValueError, match="do not fit"):
+        layer.float()._kernel(sent[:, :HIDDEN], sent, edges, torch.ones(len(edges.source), HEADS))

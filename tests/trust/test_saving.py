@@ -16,7 +16,7 @@ from peerwise import BestSingle, FedDES, OwnOnly, Pool, PriorAdapted, UniformAve
 from peerwise.errors import ParcelError, PoolError
 from peerwise.parcels import Store
 from peerwise.space import InputFeatures
-from peerwise.trust import learner_from_tree, learner_to_tree
+from peerwise.trust import FedDESPaper, learner_from_tree, learner_to_tree
 from peerwise.trust.fedpae import FedPAE
 
 X, Y = iris()
@@ -227,3 +227,11 @@ def test_the_folder_holds_no_pickle_and_inputs_only_where_they_are_learned_from(
         assert not any(data.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")) for data in files)
         assert not any(X[:2].tobytes() in data for data in files)
         assert any(kept in data for data in files) == (features == "both")
+
+
+def test_a_saved_graph_of_another_width_is_refused():
+    """What it sends is read by compiled loops, which do not look where an array ends."""
+    tree = learner_to_tree(FedDESPaper(MODELS, epochs=2, hidden=16).fit(X, Y))
+    tree["fitted"]["sent"] = [value[:, :16].copy() for value in tree["fitted"]["sent"]]
+    with pytest.raises(ParcelError, match="changed or cut short"):
+        learner_from_tree(FedDESPaper, tree)

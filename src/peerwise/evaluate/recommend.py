@@ -9,8 +9,10 @@ From a situation to comparable settings, and nothing else:
 2. Of these, settings with the same kind of rows, if there are any.
 
 A method is recommended if its mean gain in these settings, over what a site has alone (its own models, or the same net
-trained alone in as many rounds, whichever was better), is more than two standard errors (over seeds) above 0, best
-first; to be avoided if it is as far below.
+trained alone in as many rounds, whichever was better), is above 0 beyond the chance of seeds, best first; to be avoided
+if it is as far below. Chance: a t-test of the gain against its standard error over seeds, Holm over all methods that
+are considered. Three seeds tell little of their spread, so in a setting it is that of the method over all settings, or
+the setting's own where that is larger.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from importlib.resources import files
 from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy import stats
 
 from peerwise.errors import ConfigError, choices
+from peerwise.evaluate.paired import LEVEL, holm
 
 Skew = Literal["strong", "mild", "none"]
 Kind = Literal["table", "image", "sequence"]
@@ -33,7 +37,6 @@ LEVELS: dict[Skew, tuple[str, ...]] = {
     "mild": ("mild",),
     "none": ("quantity", "feature"),
 }
-ERRORS = 2.0  # standard errors from 0
 MOST = 3
 LOWEST = {"rows": 1, "classes": 2, "sites": 2, "public": 0}
 FAR = 3.0  # times more or fewer: worth a word
@@ -137,14 +140,17 @@ def recommend(situation: Situation, found: dict[str, Any] | None = None) -> dict
             lines.append(_line(method, about, names, found))
         elif method != "local":
             left_out[method] = "did not run in these settings"
+    for line, p in zip(lines, holm([line["p"] for line in lines]), strict=True):
+        line["p"] = float(p)
     lines.sort(key=lambda line: -line["gain"])
+    sure = [line for line in lines if line["p"] < 1 - LEVEL]
     nearest = min(names, key=lambda name: _distance(situation, found["settings"][name]))
     if len(names) < 3:
         notes.append(f"measured in {len(names)} setting{'s' if len(names) > 1 else ''} only.")
     return {
         "situation": asdict(situation),
-        "use": [line for line in lines if line["gain"] > ERRORS * line["error"]][:MOST],
-        "avoid": [line for line in reversed(lines) if line["gain"] < -ERRORS * line["error"]],
+        "use": [line for line in sure if line["gain"] > 0][:MOST],
+        "avoid": [line for line in reversed(sure) if line["gain"] < 0],
         "left_out": left_out,
         "comparable": [{"setting": name, **found["settings"][name]} for name in names],
         "nearest": {"setting": nearest, **found["settings"][nearest]},
@@ -169,15 +175,19 @@ def _ruled_out(about: dict[str, Any], situation: Situation) -> str:
 
 
 def _line(method: str, about: dict[str, Any], names: list[str], found: dict[str, Any]) -> dict[str, Any]:
-    """Means over the settings; ``error``: of the mean gain, from the spread over seeds in each."""
+    """Means over the settings; ``error``: of the mean gain, from the spread over seeds in each; ``p``: of no gain."""
     columns = found["columns"]
     table = np.array([found["cells"][name][method] for name in names], dtype=np.float64)
     of = {column: table[:, place] for place, column in enumerate(columns)}
     seeds = np.array([found["settings"][name]["seeds"] for name in names])
+    usual, freedom = _usual_spread(method, found)
+    gain = float(of["gain"].mean())
+    error = float(np.sqrt((np.square(np.maximum(of["spread"], usual)) / seeds).sum())) / len(names)
     return {
         "method": method,
-        "gain": float(of["gain"].mean()),
-        "error": float(np.sqrt((np.square(of["spread"]) / seeds).sum())) / len(names),
+        "gain": gain,
+        "error": error,
+        "p": float(2 * stats.t.sf(abs(gain) / error, freedom)) if error else float(gain == 0),
         "lowest": float(of["gain"].min()),
         "highest": float(of["gain"].max()),
         "wins": float(of["wins"].mean()),
@@ -189,6 +199,14 @@ def _line(method: str, about: dict[str, Any], names: list[str], found: dict[str,
         "rounds": about["rounds"],
         "needs": about["needs"],
     }
+
+
+def _usual_spread(method: str, found: dict[str, Any]) -> tuple[float, int]:
+    """Of the gain over seeds, over all settings in which the method ran, and its degrees of freedom."""
+    place = found["columns"].index("spread")
+    of = {name: cells[method][place] for name, cells in found["cells"].items() if method in cells}
+    freedom = np.array([found["settings"][name]["seeds"] - 1 for name in of])
+    return float(np.sqrt(np.average(np.square(list(of.values())), weights=freedom))), int(freedom.sum())
 
 
 def _ratios(situation: Situation, setting: dict[str, Any]) -> dict[str, float]:

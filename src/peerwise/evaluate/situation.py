@@ -39,7 +39,8 @@ def situation_at(place: Path, target: str | None = None) -> dict[str, Any]:
 def _of_a_site(peer: PeerFolder) -> dict[str, Any]:
     site = peer.site()
     counts = np.bincount(site.train.y, minlength=len(site.classes))
-    found = {"kind": site.kind, **_counted(counts), "public": 0 if site.public is None else len(site.public)}
+    found = {"kind": site.kind, "rows": max(len(site.train.y), 1), "classes": len(counts), **_skew(counts)}
+    found["public"] = 0 if site.public is None else len(site.public)
     try:
         members = len(peer.known_roster().names)
     except NotTrusted:  # not admitted yet
@@ -52,23 +53,25 @@ def _of_a_run(place: Path) -> dict[str, Any]:
     run = load_run(place)
     first = run.experiment.label(run.experiment.methods[0])
     counts = {key: tree["label_counts"] for key, tree in run.predictions.items() if key[1] == first}
-    shares = float(np.mean([class_share(each) for each in counts.values()]))
     return {
         "kind": run.kind,
         "rows": max(round(float(np.mean([np.sum(each) for each in counts.values()]))), 1),
         "classes": len(run.classes),
         "sites": len(counts) // run.experiment.seeds,
-        "skew": skew_of(shares),
+        **_skew(*counts.values()),
         "public": run.experiment.public,
         "own_columns": run.experiment.partition == "vertical",
     }
 
 
 def _of_rows(place: Path, target: str) -> dict[str, Any]:
+    """Without a word on skew: which classes others have is not in the file."""
     data = load(place, target=target)
-    counts = np.bincount(data.y, minlength=len(data.classes)) * FRACTIONS[0]
-    return {"kind": data.kind, **_counted(counts)}
+    return {"kind": data.kind, "rows": max(round(len(data.y) * FRACTIONS[0]), 1), "classes": len(data.classes)}
 
 
-def _counted(counts: Any) -> dict[str, Any]:
-    return {"rows": max(round(float(counts.sum())), 1), "classes": len(counts), "skew": skew_of(class_share(counts))}
+def _skew(*counts: Any) -> dict[str, Any]:
+    """Nothing for two classes: one of them is rare mostly because it is rare everywhere."""
+    if len(counts[0]) < 3:
+        return {}
+    return {"skew": skew_of(float(np.mean([class_share(each) for each in counts])))}

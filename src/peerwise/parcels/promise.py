@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from peerwise.parcels.card import LONGEST
 from peerwise.parcels.egress.facts import BUCKETS
 from peerwise.parcels.tree import sha256
+
+MORE = "..."
 
 
 def promising(cards: Mapping[str, Mapping[str, Any]], shares: Mapping[str, float], own: str = "") -> list[str]:
@@ -31,6 +34,21 @@ def promise(card: Mapping[str, Any], shares: Mapping[str, float]) -> float:
 
 
 def covered(card: Mapping[str, Any], shares: Mapping[str, float]) -> float:
-    """The share of this site's rows whose class the best of the card's models was trained on, as far as it says so."""
+    """The share of this site's rows whose class the best of the card's models was trained on, as far as it says so; one
+    that has more classes than it can name counts as having all."""
     told = [f", {known['training'].get('classes_trained_on', '')}, " for known in card["models"].values()]
+    if any(text.endswith(f", {MORE}, ") for text in told):
+        return float(sum(shares.values()))
     return max((sum(share for name, share in shares.items() if f", {name}, " in text) for text in told), default=0.0)
+
+
+def named_classes(names: Sequence[str]) -> str:
+    """As a card has them: by comma, whole names only, and `MORE` where there is no room for all.
+
+    >>> named_classes(["flu", "cold"]), named_classes([f"disease {number}" for number in range(100)])[-17:]
+    ('flu, cold', ', disease 16, ...')
+    """
+    text = ", ".join(names)
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - len(MORE) - 1].rpartition(', ')[0]}, {MORE}"

@@ -31,10 +31,11 @@ def read_experiments(path: str | Path, *, fast: bool = False) -> dict[str, Exper
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}.") from error
     try:
-        small = settings.pop("fast", {})
-        if fast:
-            _shrink(settings, small)
-        return _points(path.stem, settings, settings.pop("grid", {}))
+        has_small, small, grid = "fast" in settings, settings.pop("fast", {}), settings.pop("grid", {})
+        if not fast and not has_small:
+            return _points(path.stem, settings, grid)
+        smaller = _points(path.stem, _shrunk(settings, small), grid)  # its mistakes are told, asked for or not
+        return smaller if fast else _points(path.stem, settings, grid)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
@@ -56,11 +57,16 @@ def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
     inner[path[-1]] = value
 
 
-def _shrink(settings: dict[str, Any], small: Any) -> None:
+def _shrunk(settings: dict[str, Any], small: Any) -> dict[str, Any]:
     if not isinstance(small, dict) or not small:
         raise ConfigError(f"fast is {small!r}: expected a table of smaller sizes, e.g. [fast] with rows = 2000.")
+    smaller = copy.deepcopy(settings)
     for key, value in small.items():
-        set_key(settings, key, value)
+        if isinstance(value, dict):
+            inner = ", ".join(f'"{key}.{name}" = {given!r}' for name, given in value.items())
+            raise ConfigError(f"fast.{key} is a table, which would replace all of {key}: write {inner}.")
+        set_key(smaller, key, value)
+    return smaller
 
 
 def _points(stem: str, settings: Mapping[str, Any], grid: Any) -> dict[str, Experiment]:

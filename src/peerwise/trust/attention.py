@@ -37,6 +37,9 @@ class Attend(Function):
         weight: Tensor,
         drop: Tensor,
     ) -> Tensor:
+        heads, width = attention.shape
+        if sent.shape[1] != heads * width or target.shape[1] != heads * width or width % LANES:
+            raise ValueError(f"{heads} heads of {width}: {tuple(sent.shape)} and {tuple(target.shape)} do not fit.")
         arrays = [t.detach().contiguous().numpy() for t in (sent, target, attention, edge)]
         edges = [t.detach().contiguous().numpy() for t in (start, count, source, weight, drop)]
         out, alpha = _forward(*arrays, *edges)

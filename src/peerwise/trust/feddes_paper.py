@@ -193,6 +193,7 @@ class FedDESPaper(TrainedCompetence):
         self.net_ = self._restored(lambda: self._new_net(samples, classifiers), tree)
         sent = [self._tensor(value) for value in tree["sent"]]
         rows, models = self.space_.correct.shape
-        if [len(value) for value in sent] != [rows, models, rows, models]:
+        wide = self.heads * self.hidden
+        if [tuple(value.shape) for value in sent] != [(rows, wide), (models, wide)] * 2:
             raise ParcelError("the saved graph does not fit its rows and models: it was changed or cut short.")
         self.sent_ = Sent((sent[0], sent[1]), (sent[2], sent[3]))

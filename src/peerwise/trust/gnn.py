@@ -67,7 +67,7 @@ class GATv2(nn.Module):
     def forward(self, sent: Tensor, h: Tensor, edges: Edges) -> Tensor:
         """``sent``: W_s h_j of every possible source (n_source, heads * width); ``h``: the destinations' states."""
         kept = functional.dropout(sent.new_ones(len(edges.source), self.heads), self.dropout, self.training)
-        fits = sent.device.type == "cpu" and self.width % LANES == 0
+        fits = sent.device.type == "cpu" and sent.dtype == torch.float32 and self.width % LANES == 0
         messages = self._kernel if fits else self._tensors
         return messages(sent, self.target(h), edges, kept) + self.bias
 

@@ -14,6 +14,7 @@ from peerwise.models import ZOO, OnnxModel, Recipe, one_thread, own_recipe
 from peerwise.parcels import Parcel, sha256
 from peerwise.parcels.card import about, model_card
 from peerwise.parcels.egress import Privacy, cleaned, contents, inspect, membership, recipe_fit, rows_bucket
+from peerwise.parcels.promise import named_classes
 from peerwise.parcels.signed import canonical, opened
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, method_of
@@ -99,7 +100,7 @@ def _card(peer: PeerFolder, method: Method, site: Site, findings: dict[str, Any]
     spent = method.privacy(site)
     privacy = None if spent is None else Privacy(spent["epsilon"], spent.get("delta") or 0.0, *_unit(spent))
     present = sorted(set(site.train.y.tolist()))
-    training = {"classes_trained_on": ", ".join(site.classes[code] for code in present)[:200]}
+    training = {"classes_trained_on": named_classes([site.classes[code] for code in present])}
     permission = {"allowed_because": allowed[:200]} if allowed else {}
     return model_card(
         {"name": peer.task.name, "digest": peer.task.digest, "kind": peer.task.kind},

@@ -41,8 +41,8 @@ def eicu(
     ``task``: "mortality" (died in hospital; stays of ``window`` hours or more, 48 unless told) or "shock" (a first
     vasopressor after ``window`` hours, 4 unless told). Nothing that was written down after the window is a feature.
     ``sites`` "hospital" or "region"; those with fewer than ``min_stays`` stays, or fewer than ``min_events`` of either
-    class, are left out; of the others the ``top`` with the largest share of events are kept. ``memory``: what DuckDB
-    may use while it reads; ``docs/eicu.md`` has the rest.
+    class, are left out; of the others the ``top`` with the largest share of events among all their stays are kept.
+    ``memory``: what DuckDB may use while it reads; ``docs/eicu.md`` has the rest.
     """
     hours = _checked(task, window, sites, min_stays, min_events, top)
     with opened(_folder(data_dir), memory) as database:
@@ -79,7 +79,8 @@ def _checked(task: str, window: int | None, sites: str, min_stays: int, min_even
     if sites not in SITES:
         raise ConfigError(f"eicu: sites: {choices(sites, SITES, 'kind of site')}")
     hours = WINDOWS[task] if window is None else window
-    least = {"window": (hours, 1), "min_stays": (min_stays, 1), "min_events": (min_events, 0), "top": (top or 2, 2)}
+    least = {"window": (hours, 1), "min_stays": (min_stays, 1), "min_events": (min_events, 0)}
+    least |= {} if top is None else {"top": (top, 2)}
     for name, (value, lowest) in least.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise ConfigError(f"eicu: {name} is {value!r}: expected a whole number of at least {lowest}.")

@@ -60,7 +60,8 @@ def _drip(name: str, names: str) -> Channel:
     return flag(name, f"regexp_matches(drugname, '{names}', 'i') AND {RUNNING}")
 
 
-RUNNING = "coalesce(TRY_CAST(drugrate AS DOUBLE), 1) > 0"
+# A rate that was not written down does not say that nothing ran; one that is no number ("OFF", "ERROR") does.
+RUNNING = "(drugrate IS NULL OR trim(drugrate) = '' OR TRY_CAST(drugrate AS DOUBLE) > 0)"
 
 HOURLY: dict[str, tuple[Channel, ...]] = {
     "vitalAperiodic": (
