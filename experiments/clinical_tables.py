@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pages
 import pandas as pd
 from run_facts import facts
 
@@ -50,7 +51,7 @@ def table(run: Run, assessment: Assessment) -> str:
         cells += [f"{100 * line[key]:.1f}" for key in ("auroc", "sensitivity", "specificity")]
         lines.append(_line(str(name), cells, published))
     heads = [*HEADS, "published"] if published else HEADS
-    return f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n{''.join(lines)}"
+    return pages.table(heads, lines)
 
 
 def by_site(assessment: Assessment) -> str:
@@ -62,7 +63,7 @@ def by_site(assessment: Assessment) -> str:
         cells += [_mean(here.get_group(name)) for name in shown]
         lines.append(_line(str(site), cells, None))
     heads = ["site", "test rows", "own", *shown]
-    return f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n{''.join(lines)}"
+    return pages.table(heads, lines)
 
 
 def _own(assessment: Assessment) -> str:
@@ -79,10 +80,10 @@ def _mean(values: pd.Series) -> str:
     return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=0):.1f}"
 
 
-def _line(name: str, cells: list[str], published: dict[str, str] | None) -> str:
+def _line(name: str, cells: list[str], published: dict[str, str] | None) -> list[str]:
     if published is not None:
         cells = [*cells, *[""] * (len(HEADS) - 1 - len(cells)), published.get(name, "")]
-    return f"| {' | '.join([name, *cells])} |\n"
+    return [name, *cells]
 
 
 def main() -> None:

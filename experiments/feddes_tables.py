@@ -14,6 +14,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
+from pages import table
 from run_facts import facts, runs_of
 
 matplotlib.use("Agg")
@@ -75,26 +76,26 @@ def read(folder: Path) -> Found:
 def table_1(found: Found) -> str:
     """Accuracy, its spread over seeds, the gain over its bar and won/tied/lost sites."""
     names = list(found[SETTINGS[0]][1].methods.index)
-    lines = [_row("own", [_own(found[setting][1]) for setting in SETTINGS])]
+    lines = [["own", *(_own(found[setting][1]) for setting in SETTINGS)]]
     for name in names:
-        lines.append(_row(name, [_accuracy(found[setting][1].methods.loc[name], name) for setting in SETTINGS]))
-    return _table(["method", *HEADS], lines)
+        lines.append([name, *(_accuracy(found[setting][1].methods.loc[name], name) for setting in SETTINGS)])
+    return table(["method", *HEADS], lines)
 
 
 def published_1() -> str:
     lines = []
     for name, values in ACCURACY.items():
         wins = [f" ({share})" for share in WINS[name]] if name in WINS else [""] * len(values)
-        lines.append(_row(name, [f"{value:.1f}{won}" for value, won in zip(values, wins, strict=True)]))
-    return _table(["method", *HEADS], lines)
+        lines.append([name, *(f"{value:.1f}{won}" for value, won in zip(values, wins, strict=True))])
+    return table(["method", *HEADS], lines)
 
 
 def table_3(found: Found) -> str:
     lines = []
     for name, (label, key) in product(OF_THE_POOL, COLUMNS.items()):
-        lines.append(_row(f"{name}: {label}", [f"{found[here][1].methods.loc[name, key]:.2f}" for here in SETTINGS]))
-    lines += [_row(label, [f"{value:.2f}" for value in values]) for label, values in BEHAVIOUR.items()]
-    return _table(["", *HEADS], lines)
+        lines.append([f"{name}: {label}", *(f"{found[here][1].methods.loc[name, key]:.2f}" for here in SETTINGS)])
+    lines += [[label, *(f"{value:.2f}" for value in values)] for label, values in BEHAVIOUR.items()]
+    return table(["", *HEADS], lines)
 
 
 def costs(found: Found) -> str:
@@ -104,8 +105,8 @@ def costs(found: Found) -> str:
     for name in tables[0].index:
         rows = pd.DataFrame([table.loc[name] for table in tables])
         seconds = rows[[column for column in rows if column.startswith("seconds_")]].sum(axis=1).mean()
-        lines.append(_row(name, [f"{rows['bytes_sent'].mean() / 1e3:.0f} kB", f"{seconds:.0f} s"]))
-    return _table(["method", "sent a site", "seconds of all 20 sites, a seed"], lines)
+        lines.append([name, f"{rows['bytes_sent'].mean() / 1e3:.0f} kB", f"{seconds:.0f} s"])
+    return table(["method", "sent a site", "seconds of all 20 sites, a seed"], lines)
 
 
 def over_all(found: Found) -> str:
@@ -123,9 +124,9 @@ def over_all(found: Found) -> str:
         shares = [100 * float(np.mean(which)) for which in (gains > 1e-9, gains.abs() <= 1e-9, gains < -1e-9)]
         cells = [_points(gains), _points(100 * part["balanced_accuracy_gain"]), " / ".join(f"{x:.0f}" for x in shares)]
         worst = gains.groupby("seed").min().mean()
-        lines.append(_row(name, [*cells, f"{worst:+.1f}", _points(100 * (part["accuracy"] - local["accuracy"]))]))
+        lines.append([name, *cells, f"{worst:+.1f}", _points(100 * (part["accuracy"] - local["accuracy"]))])
     heads = ["method", "points over its bar", "balanced", "won / tied / lost, % of sites", "worst site", "over `local`"]
-    return _table(heads, lines)
+    return table(heads, lines)
 
 
 def _points(gains: pd.Series) -> str:
@@ -176,14 +177,6 @@ def _accuracy(line: pd.Series, name: str) -> str:
         return text
     shares = "/".join(f"{100 * line[f'accuracy_{part}']:.0f}" for part in ("wins", "ties", "losses"))
     return f"{text} ({100 * line['accuracy_gain']:+.1f}; {shares})"
-
-
-def _row(name: str, cells: list[str]) -> str:
-    return f"| {' | '.join([name, *cells])} |\n"
-
-
-def _table(heads: list[str], lines: list[str]) -> str:
-    return f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n{''.join(lines)}\n"
 
 
 def main() -> None:

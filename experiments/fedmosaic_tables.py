@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pages
 from run_facts import facts, runs_of
 
 from peerwise.evaluate import assess
@@ -99,9 +100,8 @@ def _bytes(count: float) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
-def text(lines: list[list[str]]) -> str:
-    rows = [lines[0], ["---"] * len(lines[0]), *lines[1:]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n\n"
+def _text(lines: list[list[str]]) -> str:
+    return pages.table(lines[0], lines[1:]) + "\n"
 
 
 def main() -> None:
@@ -110,10 +110,10 @@ def main() -> None:
     for folder in parser.parse_args().folders:
         runs = runs_of(folder)
         for name, run in runs.items():
-            sys.stdout.write(f"{name}\n\n{text(table(run, name))}")
+            sys.stdout.write(f"{name}\n\n{_text(table(run, name))}")
             for more in (trust(run), domains(run) if run.experiment.partition == "natural" else []):
                 if len(more) > 1:
-                    sys.stdout.write(text(more))
+                    sys.stdout.write(_text(more))
         sys.stdout.write(f"{folder.name}: {facts(list(runs.values()))}\n\n")
 
 

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pages
 import pandas as pd
 from leaderboard import KINDS, cells
 from leaderboard_evidence import evidence
@@ -105,7 +106,7 @@ def leaderboard(lines: pd.DataFrame, ranks: pd.Series[float]) -> str:
             "" if part["cpu"].isna().all() else f"{part['cpu'].mean():.2f}",
             f"{len(part[SETTING].drop_duplicates())} of {total}",
         ])  # fmt: skip
-    return markdown(table)
+    return pages.table(table[0], table[1:])
 
 
 def by_kind(lines: pd.DataFrame, order: list[str]) -> str:
@@ -119,7 +120,7 @@ def by_kind(lines: pd.DataFrame, order: list[str]) -> str:
     for method in [*order, *sorted(set(gains.columns) - set(order))]:
         values = [gains.loc[kind, method] for kind in kinds]
         table.append([method, *("" if pd.isna(value) else f"{100 * value:+.1f}" for value in values)])
-    return markdown(table)
+    return pages.table(table[0], table[1:])
 
 
 def best_three(lines: pd.DataFrame) -> str:
@@ -134,7 +135,7 @@ def best_three(lines: pd.DataFrame) -> str:
         best = [f"{name} {100 * means[name]:+.1f} (above in {(here[name] > 0).sum()} of {len(here)})"
                 for name in means.index[:3]]  # fmt: skip
         table.append([kind, ", ".join(here.index), *best, f"{(means > 0).sum()} of {len(means)}"])
-    return markdown(table)
+    return pages.table(table[0], table[1:])
 
 
 def unable(abouts: list[dict[str, Any]]) -> str:
@@ -180,11 +181,6 @@ def _p(value: float | None) -> str:
     if value is None or pd.isna(value):
         return ""
     return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < LEVEL else f"{value:.2f}"
-
-
-def markdown(table: list[list[str]]) -> str:
-    rows = [table[0], ["---"] * len(table[0]), *table[1:]]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def headline(lines: pd.DataFrame, found: Ranking) -> str:
@@ -252,24 +248,11 @@ def when(told: dict[str, Any]) -> str:
             use = ", ".join(f"{each['method']} {_points(each)}" for each in found["use"]) or "your own models"
             avoid = ", ".join(f"{each['method']} {_points(each)}" for each in found["avoid"][:3])
             table.append([name, kind, str(len(found["comparable"])), use, avoid])
-    return markdown(table)
+    return pages.table(table[0], table[1:])
 
 
 def _points(each: dict[str, Any]) -> str:
     return f"{100 * each['gain']:+.1f} ± {100 * each['error']:.1f}"
-
-
-def put(page: Path, parts: dict[str, str]) -> None:
-    """Replace what stands between the marks of each part."""
-    text = page.read_text("utf-8")
-    for name, content in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, _, rest = text.partition(begin)
-        _, found, after = rest.partition(end)
-        if not found:
-            raise SystemExit(f"{page} has no {begin.strip()} ... {end}")
-        text = f"{before}{begin}{content}{end}{after}"
-    page.write_text(text, "utf-8")
 
 
 def main() -> None:
@@ -292,7 +275,7 @@ def main() -> None:
     }
     sys.stdout.write("\n".join(parts.values()))
     if arguments.everywhere:
-        put(PAGE, parts)
+        pages.put(PAGE, parts)
         draw(found, {name: is_by_rounds(name) for name in method_names()}, PICTURE)
         EVIDENCE.write_text(json.dumps(told, separators=(",", ":")) + "\n")
 

@@ -15,13 +15,13 @@ import pandas as pd
 from open_voting_picture import draw
 from open_voting_published import ACCURACY, ALPHA, AUROC, BY_SHARE, BY_SITES, NETS, PLACEHOLDERS
 from open_voting_sizes import sizes
+from pages import put, table
 
 FOUR = ("fedavg", "fedgf", "fedov", "fedsov")
 THREE = ("fedov", "fedsov:full", "fedsov")
 COMPRESSED = ("fedsov:full", "distilled_vote", "fedsov")
 KEYS = ["study", "dataset", "split", "sites", "net"]
 NOT_RUN = "Not run yet.\n"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 NOTES = {
     "Table 2: disjoint labels": "In brackets: published, the same data set in full.",
     "Table 4: Dirichlet 0.01": "In brackets: published, the same data set in full.",
@@ -103,10 +103,7 @@ def _cell(part: pd.DataFrame, name: str, paper: float | None = None, column: str
 
 
 def _table(head: list[str], lines: list[list[str]]) -> str:
-    if not lines:
-        return ""
-    rows = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return table(head, lines) if lines else ""
 
 
 def _nets(methods: pd.DataFrame) -> str:
@@ -207,9 +204,7 @@ def main() -> None:
     methods, students = read(arguments.folder, "*/methods.csv"), read(arguments.folder, "students/*.csv")
     text = markdown(methods, students)
     if arguments.page:
-        before, _, rest = arguments.page.read_text("utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        arguments.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+        put(arguments.page, {"measured": text})
     else:
         sys.stdout.write(text)
     if arguments.picture:

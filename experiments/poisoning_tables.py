@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pages
 import pandas as pd
 
 from peerwise.methods.instability import DECIDES
@@ -77,7 +78,7 @@ def _grid(found: pd.DataFrame, cell: Callable[[pd.Series], str], attacks: tuple[
             if len(here):
                 cells = [cell(here.loc[number]) if number in here.index else "" for number in numbers]
                 lines.append([ATTACKS[attack], called, *cells])
-    return _markdown(lines)
+    return pages.table(lines[0], lines[1:])
 
 
 def _accuracy(line: pd.Series) -> str:
@@ -100,9 +101,4 @@ def _warnings(runs: pd.DataFrame) -> str:
                       f"{(bad > DECIDES).mean():.0%}" if attackers else "", f"{(good > DECIDES).mean():.0%}",
                       f"{bad.median():.1%} ({bad.max():.1%})" if attackers else "",
                       f"{good.median():.1%} ({good.max():.1%})"])  # fmt: skip
-    return _markdown(lines)
-
-
-def _markdown(lines: list[list[str]]) -> str:
-    rule = ["---"] * len(lines[0])
-    return "".join("| " + " | ".join(line) + " |\n" for line in [lines[0], rule, *lines[1:]])
+    return pages.table(lines[0], lines[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+from pages import table
 
 NAMES = {"adult": "Adult", "covertype": "Covertype", "credit_default": "credit default"}
 THEIRS = {"adult": "Census", "covertype": "Cover Type", "credit_default": "vehicle loan"}
@@ -114,5 +115,4 @@ def _gain(part: pd.DataFrame, variant: str, bar: str) -> str:
 
 
 def markdown(title: str, lines: list[dict[str, str]]) -> str:
-    rows = [list(lines[0]), ["---"] * len(lines[0]), *(list(line.values()) for line in lines)] if lines else []
-    return f"\n{title}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return f"\n{title}\n\n" + (table(list(lines[0]), [list(line.values()) for line in lines]) if lines else "")

@@ -78,7 +78,7 @@ def test_a_page_is_rendered_from_an_empty_folder_and_says_what_was_not_run(
     study: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     page = tmp_path / "page.md"
-    marks = study["tables"].BEGIN, study["tables"].END
+    marks = "<!-- measured -->", "<!-- end of measured -->"
     page.write_text(f"before\n{marks[0]}\nold\n{marks[1]}\nafter\n")
     monkeypatch.setattr(sys, "argv", ["open_voting_tables.py", str(tmp_path), "--page", str(page)])
     study["tables"].main()
