@@ -107,10 +107,10 @@ def test_a_part_of_the_page_is_replaced_and_the_rest_stays(study: Any, tmp_path:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- a -->\nold\n<!-- end of a -->\nafter\n")
     for _ in range(2):
-        tables.put(page, {"a": "new\n"})
+        tables.pages.put(page, {"a": "new\n"})
         assert page.read_text() == "before\n<!-- a -->\nnew\n<!-- end of a -->\nafter\n"
     with pytest.raises(SystemExit, match="has no <!-- b -->"):
-        tables.put(page, {"b": "new\n"})
+        tables.pages.put(page, {"b": "new\n"})
 
 
 def test_the_page_and_the_evidence_in_the_package_are_of_one_study(study: Any) -> None:
