@@ -133,7 +133,6 @@ def selection(figures: Figures) -> str:
 
 def _selection_costs(name: str, mine: Figures, paper: Figures | None, peer: Figures | None) -> list[list[str]]:
     whole = None if peer is None else sum(_said(peer, "seconds", part) for part in ("graph", "learning", "rest"))
-    paper = _with_the_pools_answers(paper, mine)
     found = [[f"**{name}**", "", "", "", ""]]
     found.append(_line("whole fit, CPU s", *(_said(each, "seconds", "fit") for each in (mine, paper)), whole))
     for key, label in (("queries", "test rows at once, CPU s"), ("batches", "in batches of 32, CPU s")):
