@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hostile_parts import file, node, tensor
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peerwise.errors import ModelError
@@ -65,6 +65,7 @@ def programs(draw: st.DrawFn) -> Program:
 
 @settings(max_examples=1000, deadline=None)
 @given(programs())
+@example([("Mul", 0, 13), ("Div", 14, 2), ("Add", 0, 0), ("Add", 0, 0), ("Gather", 0, 0)])
 def test_a_size_that_was_told_is_fixed_or_in_step_with_the_rows(program: Program) -> None:
     try:
         told = inferred(_file(program), 64)["made"][0]
@@ -73,7 +74,7 @@ def test_a_size_that_was_told_is_fixed_or_in_step_with_the_rows(program: Program
     for rows in (1, 2, 3, 62, 63, 64, 65, 66, 100, 776, 777, 778, 1000, 10**6):
         try:
             size = _worked_out(program, rows)
-        except ZeroDivisionError:
+        except (ZeroDivisionError, OverflowError):  # -2^63 / -1 has no answer in 64 bits either
             continue
         assert size == told or size * 64 == told * rows, (program, rows)
 
