@@ -56,7 +56,7 @@ def _ticks(place: Any, sizes: list[int]) -> None:
     """Plain numbers: on the x axis the measured sizes, on the y axis 1, 2 and 5 of every decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    shown = [size for place_of, size in enumerate(sizes) if not place_of or size >= 1.5 * sizes[place_of - 1]]
+    shown = [size for before, size in zip([0, *sizes], sizes, strict=False) if size >= 1.5 * before]
     place.set_xticks(shown, [f"{size:,}" for size in shown], fontsize=6, rotation=30)
     place.xaxis.set_minor_locator(NullLocator())
     place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))

@@ -38,7 +38,8 @@ class Attend(Function):
         drop: Tensor,
     ) -> Tensor:
         heads, width = attention.shape
-        if sent.shape[1] != heads * width or target.shape[1] != heads * width or width % LANES:
+        wide, kinds = {sent.shape[1], target.shape[1]}, {t.dtype for t in (sent, target, attention, edge)}
+        if wide != {heads * width} or width % LANES or kinds != {torch.float32}:  # compiled loops would not notice
             raise ValueError(f"{heads} heads of {width}: {tuple(sent.shape)} and {tuple(target.shape)} do not fit.")
         arrays = [t.detach().contiguous().numpy() for t in (sent, target, attention, edge)]
         edges = [t.detach().contiguous().numpy() for t in (start, count, source, weight, drop)]

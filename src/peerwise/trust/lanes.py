@@ -2,7 +2,7 @@
 
 The compiler cannot know that rows of an array do not overlap, so it stores a running sum to memory and reads it back in
 every turn; a value of this type stays in a register. It becomes what the processor has: one AVX-512 register, two of
-AVX2, four of SSE or NEON.
+AVX2, four of SSE or NEON. Numba's cache of the loops does not notice a change of this file: touch them too.
 """
 
 from __future__ import annotations
