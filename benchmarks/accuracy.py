@@ -1,6 +1,6 @@
 """Trust learners against the own model of the same pool, on pool files (see make_pool.py), with paired tests.
 
-python benchmarks/accuracy.py POOL.npz [POOL.npz ...] [--splits FOLDER] [--learners feddes prior_adapted]
+python benchmarks/accuracy.py POOL.npz [POOL.npz ...] [--splits FOLDER] [--learners peerwise prior_adapted]
                               [--part test|val]
 
 Learners see the inputs where a pool file has them, or where its split file (x, client, split; what its name says before
@@ -45,9 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pools", type=Path, nargs="+")
     parser.add_argument("--splits", type=Path)
-    parser.add_argument("--learners", nargs="+", default=["feddes", "prior_adapted", "neighbourhood", "best_single"])
+    parser.add_argument("--learners", nargs="+", default=["peerwise", "prior_adapted", "neighbourhood", "best_single"])
     parser.add_argument(
-        "--set", type=json.loads, default={}, help='settings as JSON, e.g. {"feddes": {"balance": 0.5}}'
+        "--set", type=json.loads, default={}, help='settings as JSON, e.g. {"peerwise": {"features": "decision"}}'
     )
     parser.add_argument("--learner-seeds", type=int, default=3)
     parser.add_argument("--part", choices=("test", "val"), default="test")

@@ -1,4 +1,4 @@
-"""What frugal answers save and cost, on pool files (see make_pool.py): a cascade of FedDES against all models.
+"""What frugal answers save and cost, on pool files (see make_pool.py): a PeerwiseClassifier cascade against all models.
 
 python benchmarks/frugal.py POOL.npz [POOL.npz ...] [--splits FOLDER] [--part test|val] [--tolerance 0.005]
 
@@ -23,7 +23,7 @@ import numpy as np
 from accuracy import Rows, sites_of
 from numpy.typing import NDArray
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from peerwise.space import softmax
 from peerwise.trust.frugal import Cascade, Frugal
 
@@ -57,8 +57,8 @@ def main() -> None:
 
 
 def _one_site(rows: Rows, val: Rows | None, asked: Rows, own: list[int], *, tolerance: float) -> dict[str, float]:
-    learner = FedDES(own=own, random_state=0)
-    full = FedDES(own=own, random_state=0)
+    learner = PeerwiseClassifier(own=own, random_state=0)
+    full = PeerwiseClassifier(own=own, random_state=0)
     full.fit_outputs(rows.logits, rows.y, rows.X, validation=(val.logits, val.y, val.X) if val else None)
     parts = [rows, val] if val else [rows]
     logits, y = np.concatenate([part.logits for part in parts]), np.concatenate([part.y for part in parts])
@@ -89,7 +89,7 @@ def _answered(cascade: Cascade, logits: NDArray[np.float32], X: Any) -> Frugal:
     return cascade.answer(lambda columns, rows: logits[np.ix_(rows, np.array(columns))], len(logits), X)
 
 
-def _milliseconds(cascade: Cascade | None, full: FedDES, asked: Rows) -> tuple[float, float]:
+def _milliseconds(cascade: Cascade | None, full: PeerwiseClassifier, asked: Rows) -> tuple[float, float]:
     """A row, by all models and by the cascade: medians."""
     taken: tuple[list[float], list[float]] = [], []
     for row in range(min(ONE_BY_ONE, len(asked.y))):

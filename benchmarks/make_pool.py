@@ -23,6 +23,9 @@ from peerwise.run.simulate import federation
 TABLE = ("logistic", "forest", "boosting")
 IMAGE: dict[str, Any] = {"models": ("lenet", "small_cnn")}
 EXDIR: dict[str, Any] = {"partition": "exdir", "sites": 20, "rows": 8000, "assign": "cycle", **IMAGE}
+MILD: dict[str, Any] = {"partition": "dirichlet", "sites": 6, "rows": 3000, "assign": "cycle",
+                        "partition_settings": {"alpha": 5.0}, "models": TABLE}  # fmt: skip
+QUANTITY: dict[str, Any] = {"partition": "quantity", "partition_settings": {"exponent": 1.0, "min_rows": 60}}
 SETTINGS: dict[str, dict[str, Any]] = {
     "C3": {"dataset": "fashion_mnist", **EXDIR, "partition_settings": {"classes_per_site": 3, "alpha": 1.0}},
     "C7": {"dataset": "fashion_mnist", **EXDIR, "partition_settings": {"classes_per_site": 7, "alpha": 10.0}},
@@ -32,6 +35,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "adult_dirichlet": {"dataset": "adult", "partition": "dirichlet", "sites": 10, "rows": 4000, "assign": "cycle",
                         "partition_settings": {"alpha": 0.5}, "models": ("logistic", "boosting")},
     "covertype": {"dataset": "covertype", "partition": "natural", "rows": 6000, "models": TABLE},
+    "adult_mild": {"dataset": "adult", **MILD},
+    "adult_quantity": {"dataset": "adult", **MILD, **QUANTITY},
+    "credit_mild": {"dataset": "credit_default", **MILD},
+    "credit_quantity": {"dataset": "credit_default", **MILD, **QUANTITY},
+    "covertype_mild": {"dataset": "covertype", **MILD},
+    "covertype_quantity": {"dataset": "covertype", **MILD, **QUANTITY},
+    "heart_mild": {"dataset": "heart_disease", **MILD, "rows": None},
+    "digits_mild": {"dataset": "digits", **MILD, "rows": None},
+    "office_mild": {"dataset": "office_caltech10", **MILD, "rows": None, "models": ("logistic", "forest")},
     "digits": {"dataset": "digits", "partition": "dirichlet", "sites": 10, "partition_settings": {"alpha": 0.5},
                "models": TABLE},
     "heart": {"dataset": "heart_disease", "partition": "natural", "models": TABLE},

@@ -4,9 +4,9 @@ python benchmarks/scale.py [--pulls 10 30 100 300] [--models 10 30 100 300 1000 
 
 Measured: reading and verifying a manifest and a list of members; the gate, the trial on 256 own rows and 1,000 answers
 of a model file, in the worker; whole pulls from a folder with so many members, the first and one at which nothing is
-new, and with the most members once more with most_peers; fitting FedDES on so many models (a process each) for sites of
-100 and 1,000 rows. CPU seconds are of this process and of the worker together. The last table goes on in straight
-lines.
+new, and with the most members once more with most_peers; fitting PeerwiseClassifier on so many models (a process each)
+for sites of 100 and 1,000 rows. CPU seconds are of this process and of the worker together. The last table goes on in
+straight lines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from race.exponents import exponent
 from race.processes import ours
 from scale_federation import CLASSES, DAY, TASK, model_files, published, shelf, signed_manifest
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from peerwise.data.rows import Feature, Rows
 from peerwise.models import ZOO
 from peerwise.models.worker import Worker, contract
@@ -157,7 +157,7 @@ def fitted(rows: int, models: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     _learned(rng, 60, 5)  # libraries are loaded before the clock starts
     logits, y = outputs(rng, rows, models, len(CLASSES))
-    fit, learner = measure.timed(lambda: FedDES(own=[0], random_state=0).fit_outputs(logits, y))
+    fit, learner = measure.timed(lambda: PeerwiseClassifier(own=[0], random_state=0).fit_outputs(logits, y))
     asked, _ = outputs(rng, 1, models, len(CLASSES))
     learner.predict_proba_outputs(asked)
     answer = measure.timed(lambda: [learner.predict_proba_outputs(asked) for _ in range(5)])[0] / 5
@@ -165,7 +165,7 @@ def fitted(rows: int, models: int) -> dict[str, float]:
 
 
 def _learned(rng: np.random.Generator, rows: int, models: int) -> None:
-    FedDES(own=[0], random_state=0).fit_outputs(*outputs(rng, rows, models, len(CLASSES)))
+    PeerwiseClassifier(own=[0], random_state=0).fit_outputs(*outputs(rng, rows, models, len(CLASSES)))
 
 
 COLUMNS = (

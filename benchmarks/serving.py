@@ -2,11 +2,12 @@
 
 python benchmarks/serving.py [--repeats 500] [--seconds 60] [--clients 50] [--restarts 5] [--models 12 20]
 
-One run. The tables: a saved FedDES over ``--models`` sklearn models of four sites (one case as JSON) and small CNNs of
-ten sites (one 28 px image as PNG), the first site's models being the service's own. The service is a process of its
-own and is asked over one connection that is kept open; directly, the saved learner answers in this process, and so does
-the one that was saved, with its sklearn or torch models. All three take turns, on different rows each time. Then
-``--clients`` ask at once for ``--seconds``; memory is that of the service and of its worker. One thread a process.
+One run. The tables: a saved PeerwiseClassifier over ``--models`` sklearn models of four sites (one case as JSON) and
+small CNNs of ten sites (one 28 px image as PNG), the first site's models being the service's own. The service is a
+process of its own and is asked over one connection that is kept open; directly, the saved learner answers in this
+process, and so does the one that was saved, with its sklearn or torch models. All three take turns, on different rows
+each time. Then ``--clients`` ask at once for ``--seconds``; memory is that of the service and of its worker. One thread
+a process.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _table(folder: Path, models: int) -> tuple[Any, list[tuple[Any, Body]]]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 
-    from peerwise import FedDES
+    from peerwise import PeerwiseClassifier
 
     per_site = 60
     X, y = make_classification(2 * ROWS + models * per_site, FEATURES, random_state=0)
@@ -84,7 +85,7 @@ def _table(folder: Path, models: int) -> tuple[Any, list[tuple[Any, Body]]]:
         made = type(kind)(**kind.get_params()).set_params(random_state=place)
         pool[f"model{place}"] = made.fit(X[part], y[part])
     own = [f"model{place}" for place in range(min(3, models - 1))]
-    learner = FedDES(pool, own=own, random_state=0).fit(X[:ROWS], y[:ROWS])
+    learner = PeerwiseClassifier(pool, own=own, random_state=0).fit(X[:ROWS], y[:ROWS])
     learner.save(folder)
     asked = X[ROWS : 2 * ROWS]
     bodies = [
@@ -96,7 +97,7 @@ def _table(folder: Path, models: int) -> tuple[Any, list[tuple[Any, Body]]]:
 def _images(folder: Path, models: int) -> tuple[Any, list[tuple[Any, Body]]]:
     import torch
 
-    from peerwise import FedDES
+    from peerwise import PeerwiseClassifier
     from peerwise.models import wrap
     from peerwise.models.zoo import find_build
 
@@ -109,7 +110,7 @@ def _images(folder: Path, models: int) -> tuple[Any, list[tuple[Any, Body]]]:
         torch.manual_seed(place)
         net = find_build("small_cnn")(X, (), 10).eval()
         pool.append(wrap(net, name=f"cnn{place}", classes=range(10)))
-    learner = FedDES(pool, own=[f"cnn{place}" for place in range(min(2, models - 1))], random_state=0)
+    learner = PeerwiseClassifier(pool, own=[f"cnn{place}" for place in range(min(2, models - 1))], random_state=0)
     learner.fit(X[:ROWS], y[:ROWS]).save(folder)
     asked = X[ROWS:]
     return learner, [(asked[place : place + 1], (_png(row[0]), PNG)) for place, row in enumerate(asked)]
@@ -171,9 +172,9 @@ def _asked(connection: http.client.HTTPConnection, body: Body) -> dict[str, Any]
 
 
 def _latency(name: str, bundle: Path, original: Any, cases: list[tuple[Any, Body]], repeats: int) -> None:
-    from peerwise import FedDES
+    from peerwise import PeerwiseClassifier
 
-    loaded = FedDES.load(bundle)
+    loaded = PeerwiseClassifier.load(bundle)
     with _service(bundle) as (process, port):
         connection = _connected(port, process)
         ways: dict[str, Callable[[Any, Body], Any]] = {

@@ -1,4 +1,4 @@
-"""FedDES's table 2 in kind from the runs of eicu_mortality.toml, eicu_shock.toml and heart_table2.toml, as Markdown.
+"""The FedDES paper's table 2 in kind from the runs of eicu_mortality.toml, eicu_shock.toml and heart_table2.toml.
 
 python experiments/clinical_tables.py runs/eicu_mortality runs/eicu_shock runs/heart_table2
 
@@ -21,15 +21,15 @@ from peerwise.run.loading import load_run
 # Published, 50 hospitals of eICU: balanced accuracy, and the share of sites above Local where it is given.
 PUBLISHED: dict[str, dict[str, str]] = {
     "mortality": {
-        "own": "64.4", "feddes_paper": "71.9 (86)", "global_ensemble": "62.8", "fedkd": "70.0 (82)", "lgfedavg": "68.1",
+        "own": "64.4", "feddes": "71.9 (86)", "global_ensemble": "62.8", "fedkd": "70.0 (82)", "lgfedavg": "68.1",
         "fedgh": "66.8", "fml": "66.2", "fedtgp": "61.1", "fedproto": "54.5",
     },
     "shock": {
-        "own": "61.1", "feddes_paper": "65.7 (70)", "global_ensemble": "60.1", "fedkd": "63.2", "lgfedavg": "62.9",
+        "own": "61.1", "feddes": "65.7 (70)", "global_ensemble": "60.1", "fedkd": "63.2", "lgfedavg": "62.9",
         "fedgh": "64.4 (76)", "fml": "63.4", "fedtgp": "57.3", "fedproto": "51.9",
     },
 }  # fmt: skip
-SHOWN = ("feddes", "feddes:balanced", "feddes:accuracy", "feddes_paper", "global_ensemble")
+SHOWN = ("peerwise", "peerwise:balanced", "peerwise:accuracy", "feddes", "global_ensemble")
 HEADS = ["method", "balanced accuracy", "over its bar", "95 %", "won / tied / lost, %", "worst site", "AUROC",
          "sensitivity", "specificity"]  # fmt: skip
 
@@ -55,9 +55,9 @@ def table(run: Run, assessment: Assessment) -> str:
 
 
 def by_site(assessment: Assessment) -> str:
-    """Each site's own models and FedDES, the mean over seeds."""
+    """Each site's own models and PeerwiseClassifier, the mean over seeds."""
     lines, shown = [], [name for name in SHOWN if name in assessment.methods.index]
-    for site, part in assessment.sites.query("method == 'feddes'").groupby("site"):
+    for site, part in assessment.sites.query("method == 'peerwise'").groupby("site"):
         cells = [f"{part['test_rows'].mean():.0f}", _mean(part["own_balanced_accuracy"])]
         here = assessment.sites[assessment.sites["site"] == site].groupby("method")["balanced_accuracy"]
         cells += [_mean(here.get_group(name)) for name in shown]
@@ -67,7 +67,7 @@ def by_site(assessment: Assessment) -> str:
 
 
 def _own(assessment: Assessment) -> str:
-    lines = assessment.sites.query("method == 'feddes'")
+    lines = assessment.sites.query("method == 'peerwise'")
     by_seed = 100 * lines.groupby("seed")["own_balanced_accuracy"].mean()
     return f"{by_seed.mean():.1f} ± {by_seed.std(ddof=0):.1f}"
 

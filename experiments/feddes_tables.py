@@ -1,4 +1,4 @@
-"""FedDES's tables 1 and 3 and its figure 2 from the runs of feddes_fashion.toml and feddes_cifar.toml, as Markdown.
+"""The FedDES paper's tables 1 and 3 and figure 2 from the runs of feddes_fashion.toml and feddes_cifar.toml.
 
 python experiments/feddes_tables.py runs/feddes_fashion runs/feddes_cifar --out docs/results
 
@@ -28,7 +28,7 @@ from peerwise.run import Run
 SETTINGS = [(1.0, 3), (1.0, 5), (1.0, 7), (10.0, 3), (10.0, 5), (10.0, 7)]  # alpha, classes a site
 # Published, CIFAR-10, in the order of SETTINGS: accuracy, and the share of sites above Local.
 ACCURACY: dict[str, tuple[float, ...]] = {
-    "feddes_paper": (85.7, 74.2, 68.4, 81.9, 68.3, 60.2),
+    "feddes": (85.7, 74.2, 68.4, 81.9, 68.3, 60.2),
     "own": (83.8, 70.9, 63.7, 79.3, 64.0, 54.3),
     "global_ensemble": (44.5, 46.7, 51.1, 49.1, 49.5, 57.0),
     "fedkd": (81.0, 69.2, 61.8, 76.0, 62.7, 51.0),
@@ -39,7 +39,7 @@ ACCURACY: dict[str, tuple[float, ...]] = {
     "fedproto": (69.8, 57.4, 54.3, 68.1, 57.4, 45.9),
 }
 WINS: dict[str, tuple[int, ...]] = {
-    "feddes_paper": (90, 95, 95, 80, 90, 90),
+    "feddes": (90, 95, 95, 80, 90, 90),
     "global_ensemble": (0, 0, 10, 0, 20, 60),
     "fedkd": (25, 30, 35, 30, 45, 35),
     "lgfedavg": (20, 20, 10, 20, 25, 20),
@@ -56,7 +56,7 @@ BEHAVIOUR: dict[str, tuple[float, ...]] = {
 COLUMNS = {"ensemble size": "ensemble_size", "ESS": "ess", "Spearman's ρ": "home_spearman",
            "ρ, peers' rows only": "home_spearman_peers", "share of rows without a choice": "fallback"}  # fmt: skip
 HEADS = [f"C={classes} α={alpha:g}" for alpha, classes in SETTINGS]
-OF_THE_POOL = ("feddes", "feddes_paper")
+OF_THE_POOL = ("peerwise", "feddes")
 
 Found = dict[tuple[float, int], tuple[Run, Assessment]]
 
@@ -138,7 +138,7 @@ def figure_2(found: Found, path: Path) -> None:
     figure, axes = plt.subplots(2, 3, figsize=(10, 6), sharex=True, sharey=True)
     for (alpha, classes), axis in zip(SETTINGS, axes.flat, strict=True):
         run, assessment = found[alpha, classes]
-        rho = assessment.methods.loc["feddes_paper", "home_spearman"]
+        rho = assessment.methods.loc["feddes", "home_spearman"]
         _panel(axis, run)
         axis.set_title(f"{classes} classes a site, α = {alpha:g}: ρ = {rho:.2f}", fontsize=9)
     figure.supxlabel("share of the class among the train rows of the model's home")
@@ -150,7 +150,7 @@ def figure_2(found: Found, path: Path) -> None:
 
 
 def _panel(axis: Axes, run: Run) -> None:
-    trees = {site: tree for (seed, name, site), tree in run.predictions.items() if (seed, name) == (0, "feddes_paper")}
+    trees = {site: tree for (seed, name, site), tree in run.predictions.items() if (seed, name) == (0, "feddes")}
     lines = home_frequency(trees)
     axis.scatter(lines["frequency"], lines["trust"], s=8, color="#888", label="all sites' rows")
     own = _own_trust(trees)
@@ -166,7 +166,7 @@ def _own_trust(trees: dict[str, dict[str, object]]) -> pd.DataFrame:
 
 
 def _own(assessment: Assessment) -> str:
-    lines = assessment.sites.query("method == 'feddes'")
+    lines = assessment.sites.query("method == 'peerwise'")
     by_seed = 100 * lines.groupby("seed")["own_accuracy"].mean()
     return f"{by_seed.mean():.1f} ± {by_seed.std(ddof=0):.1f}"
 

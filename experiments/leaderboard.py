@@ -81,7 +81,7 @@ FULL = {
     "table": Sizes(10, 8000, 2000, 1000, 5, 5, 60, 50, 1, 0.1, 60, {}),
     "image": Sizes(10, 8000, 2000, 1000, 5, 5, 60, 50, 1, 0.05, 60, {}),
 }
-SHORT = {"feddes_paper": {"epochs": 40, "patience": 5}, "distilled_vote": {"student_epochs": 40}}
+SHORT = {"feddes": {"epochs": 40, "patience": 5}, "distilled_vote": {"student_epochs": 40}}
 FAST = {
     "table": Sizes(5, 1050, 250, 150, 3, 3, 20, 6, 3, 0.1, 20, SHORT),
     "image": Sizes(4, 750, 160, 110, 3, 3, 20, 6, 2, 0.05, 12, SHORT),
@@ -118,7 +118,7 @@ def experiment_of(kind: str, sizes: Sizes, methods: list[str], data: Dataset) ->
     rows = len(data) if partition == "natural" else min(len(data), sizes.rows)
     sites = min(sizes.sites, len(data.classes)) if partition == "disjoint" else sizes.sites
     opened: dict[str, Any] = {"local_epochs": sizes.open_epochs}
-    given = {name: dict(opened) for name in ("fedov", "fedsov", "feddes_open", "distilled_vote")}
+    given = {name: dict(opened) for name in ("fedov", "fedsov", "peerwise_open", "distilled_vote")}
     for name, settings in sizes.changes.items():
         given[name] = given.get(name, {}) | settings
     return Experiment(

@@ -28,7 +28,7 @@ from peerwise.run import run_method
 from peerwise.run.rounds import answer, begin
 
 ATTACKS = ("flips", "random", "backdoor", "competent")
-ONE_SHOT = ("local", "global_ensemble", "best_single", "knorae", "stacking", "feddes")
+ONE_SHOT = ("local", "global_ensemble", "best_single", "knorae", "stacking", "peerwise")
 METHODS = (*ONE_SHOT, "fedmosaic", "fedct", "fedavg")
 BUDGET = {"rounds": 12, "local_epochs": 1, "batch_size": 32, "optimizer": "sgd", "lr": 0.1}
 ROWS_A_SITE, PUBLIC, EXTRA = 200, 300, 500  # EXTRA: clean rows of all classes that a competent attacker has besides
@@ -135,7 +135,7 @@ def scenario(
         method = trained(name, [*bad, *honest], honest)
         for site in honest:
             line = {**about, "method": name, "site": site.name, **measured(method, site, target)}
-            if name == "feddes" and attackers in WATCHED and isinstance(method, OneShot):
+            if name == "peerwise" and attackers in WATCHED and isinstance(method, OneShot):
                 line |= dependence(method, site, {each.name for each in bad})
             yield {key: f"{value:.5f}" if isinstance(value, float) else value for key, value in line.items()}
 

@@ -22,7 +22,7 @@ METHODS = {
     "best_single": "best single",
     "knorae": "KNORA-E",
     "stacking": "stacking",
-    "feddes": "FedDES",
+    "peerwise": "PeerwiseClassifier",
     "fedmosaic": "FedMosaic",
     "fedct": "FedCT",
     "fedavg": "FedAvg",
@@ -41,7 +41,9 @@ def tables(folder: Path, written: Path | None = None) -> str:
         parts.append(f"## {dataset}, {sites} sites\n")
         parts.append(f"Accuracy, and points over local:\n\n{_grid(part, _accuracy, tuple(ATTACKS))}")
         parts.append(f"Attack success:\n\n{_grid(part, _success, WITH_TRIGGER)}")
-    parts.append(f"One single peer decides more than {DECIDES:.0%} of the answers (FedDES):\n\n{_warnings(runs)}")
+    parts.append(
+        f"One single peer decides more than {DECIDES:.0%} of the answers (PeerwiseClassifier):\n\n{_warnings(runs)}"
+    )
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Do prediction sets hold the truth as often as they promise? Real data, FedDES, every site by itself.
+"""Do prediction sets hold the truth as often as they promise? Real data, PeerwiseClassifier, every site by itself.
 
 A simulated site's test rows are used for nothing else. Half of them calibrate the sets, as all of a real site's do in
 `peerwise fit`; the other half says how often the truth is inside, how often an answer is sure (one class), and how
@@ -87,7 +87,9 @@ def main() -> None:
     arguments = parser.parse_args()
     parts = []
     for name in arguments.datasets.split(","):
-        run = simulate(name, **SETTINGS[name], methods=["feddes"], out=arguments.out / name, workers=arguments.workers)
+        run = simulate(
+            name, **SETTINGS[name], methods=["peerwise"], out=arguments.out / name, workers=arguments.workers
+        )
         parts.append(pd.DataFrame(halved(run)).assign(dataset=name))
     sys.stdout.write(table(pd.concat(parts)).round(3).to_string() + "\n")
 

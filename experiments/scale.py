@@ -2,7 +2,7 @@
 
 Real images shared out among small sites (`scale_peers`); each peer has a cheap real model, a fifth of them a bad one. A
 few other sites with rows of their own ask. Peers are ranked by what can be known before fetching, the first of them are
-fetched, and FedDES learns whom to trust. All choices use the site's own rows that are not test rows.
+fetched, and PeerwiseClassifier learns whom to trust. All choices use the site's own rows that are not test rows.
 
 python experiments/scale.py --out runs/scale --plot scale.png
 python experiments/scale.py --out runs/scale_chosen --seeds 10,11 --judge validation      # what was chosen on
@@ -24,7 +24,7 @@ import pandas as pd
 from scale_figures import drawn, tables
 from scale_peers import Array, Asking, Cards, federation
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from peerwise.parcels.egress.facts import EDGES
 from peerwise.parcels.promise import promise
 from peerwise.space import as_logits
@@ -143,9 +143,9 @@ class Judge:
     def own(self) -> float:
         return float((self.site.outputs[self.judged, 0].argmax(axis=1) == self.y).mean())
 
-    def fitted(self, columns: Any) -> FedDES:
+    def fitted(self, columns: Any) -> PeerwiseClassifier:
         pool, site = [0, *columns], self.site
-        learner = FedDES(own=[0], random_state=0)
+        learner = PeerwiseClassifier(own=[0], random_state=0)
         return learner.fit_outputs(
             site.outputs[self.learn][:, pool], site.y[self.learn], site.X[self.learn], kind="probabilities"
         )
@@ -190,7 +190,7 @@ def few_asked(by: Judge, fetched: Array) -> Iterator[dict[str, Any]]:
     logits = as_logits(site.outputs[:, pool], "probabilities")
     started = time.process_time()
     cascade = Cascade.fit(
-        FedDES(own=[0], random_state=0), logits[by.learn], site.y[by.learn], site.X[by.learn], own=[0]
+        PeerwiseClassifier(own=[0], random_state=0), logits[by.learn], site.y[by.learn], site.X[by.learn], own=[0]
     )
     spent = time.process_time() - started
     line = {"how": "cascade", "fetched": len(fetched), "fit": spent}

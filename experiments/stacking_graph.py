@@ -1,5 +1,5 @@
-"""Who owes what to whom, by stacking's importances and by FedDES's trust: both contribution graphs of one federation,
-how alike they are, and a picture of each.
+"""Who owes what to whom, by stacking's importances and by PeerwiseClassifier's trust: both contribution graphs of one
+federation, how alike they are, and a picture of each.
 
 python experiments/stacking_graph.py heart_disease --models logistic,forest,boosting --seeds 3 --out runs/graphs
 """
@@ -15,7 +15,7 @@ from peerwise.evaluate.contribution import agreement, contribution_graph, standi
 from peerwise.evaluate.contribution_files import save_graph
 from peerwise.report.contribution_drawing import contribution_svg
 
-METHODS = ["local", "stacking", "feddes"]
+METHODS = ["local", "stacking", "peerwise"]
 
 
 def main() -> None:

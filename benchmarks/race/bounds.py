@@ -117,9 +117,9 @@ def _images(rows: int) -> Any:
 
 
 def _fit(rows: int, models: int, classes: int = 10) -> dict[str, float]:
-    """Fitting FedDES's kernel over the decision space, which is most of its fit: with n rows and d numbers a row and
-    for each of two widths, similarities three times 2 n n d, products twice 2 n n n, a Cholesky factor n^3 / 3, three
-    triangular solutions n^3 each, and eigenvectors, about 9 n^3."""
+    """Fitting PeerwiseClassifier's kernel over the decision space, which is most of its fit: with n rows, d numbers
+    a row, and for each of two widths, similarities three times 2 n n d, products twice 2 n n n, a Cholesky factor
+    n^3 / 3, three triangular solutions n^3 each, and eigenvectors, about 9 n^3."""
     from peerwise.trust.kernel import WIDTHS, Smooth
 
     rng = np.random.default_rng(0)

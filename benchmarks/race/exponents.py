@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import linregress, t
 
-EXACT_ROWS = 800  # with more, and a quarter of them held out beside, FedDES learns from landmarks
+EXACT_ROWS = 800  # with more, and a quarter of them held out beside, PeerwiseClassifier learns from landmarks
 
 
 class Exponent(NamedTuple):
@@ -38,7 +38,7 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> Exponent:
 
 
 def cuts(axis: str, name: str, sizes: Sequence[int]) -> dict[str, list[int]]:
-    """FedDES learns from all rows up to a number of them, and from landmarks above: two laws."""
+    """PeerwiseClassifier learns from all rows up to a number of them, and from landmarks above: two laws."""
     if (axis, name) != ("rows", "ours"):
         return {"": list(sizes)}
     parts = {

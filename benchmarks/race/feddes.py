@@ -1,7 +1,8 @@
 """A whole federation, ours against rigfl's FedDES: the same split, networks and folds, one core each.
 
-Two federations run at a time, one on each core, ours as well as the peer's. `FedDESPaper` then learns from the pool
-that `FedDES` has left, in a process of its own. On both cores ours runs once more, with two workers: rigfl has none.
+Two federations run at a time, one on each core, ours as well as the peer's. `FedDES` then learns from the pool
+that `PeerwiseClassifier` has left, in a process of its own. On both cores ours runs once more, with two workers:
+rigfl has none.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ def measure(race: Race) -> dict[str, Any]:
     first = next(iter(names))
     with tempfile.TemporaryDirectory() as folder:
         about = {"file": str(files[first]), "family": names[first], "folder": folder}
-        both = ours("race.feddes:federation", cores(), method="feddes", workers=len(cores()), **about)
-    return {"federations": lines, "two workers": {"split": first, "feddes": both}}
+        both = ours("race.feddes:federation", cores(), method="peerwise", workers=len(cores()), **about)
+    return {"federations": lines, "two workers": {"split": first, "peerwise": both}}
 
 
 def _ours(file: Path, family: str, core: Sequence[int]) -> dict[str, Any]:
     folder = tempfile.mkdtemp()
     about = {"file": str(file), "family": family, "folder": folder, "workers": 1}
     try:
-        return {name: ours("race.feddes:federation", core, method=name, **about) for name in ("feddes", "feddes_paper")}
+        return {name: ours("race.feddes:federation", core, method=name, **about) for name in ("peerwise", "feddes")}
     finally:
         shutil.rmtree(folder)
 

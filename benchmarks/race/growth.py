@@ -1,9 +1,10 @@
 """How time and memory grow with rows, models and sites, ours and the peers'.
 
-Over rows and models: FedDES and graphroute on synthetic pool outputs with as many validation rows as a quarter of the
-rows, 250 queries, a process for each size. The peer's cost of an epoch is that of a few epochs, so that one measurement
-stays below a minute (one that does not is left out). Over sites: a whole federation, ours and rigfl's, on the first
-sites of a split whose sites have been cut in four, so that a site has the same number of rows however many there are.
+Over rows and models: PeerwiseClassifier and graphroute on synthetic pool outputs with as many validation rows as a
+quarter of the rows, 250 queries, a process for each size. The peer's cost of an epoch is that of a few epochs, so that
+one measurement stays below a minute (one that does not is left out). Over sites: a whole federation, ours and rigfl's,
+on the first sites of a split whose sites have been cut in four, so that a site has the same number of rows however many
+there are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from measure import own_peak, timed
 from pools import outputs
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from race.feddes import PHASES
 from race.processes import at_once, ours, theirs
 from race.settings import LIGHT, TABULAR, Race
@@ -94,7 +95,7 @@ def _run(rows: int, models: int) -> tuple[float, float]:
     X, held_out_X, asked_X = (
         rng.normal(size=(len(part[1]), INPUTS)).astype(np.float32) for part in (known, held_out, asked)
     )
-    learner = FedDES(own=[0], random_state=0)
+    learner = PeerwiseClassifier(own=[0], random_state=0)
     fit, _ = timed(lambda: learner.fit_outputs(*known, X, validation=(*held_out, held_out_X)))
     return fit, timed(lambda: learner.predict_proba_outputs(asked[0], asked_X))[0]
 
@@ -124,7 +125,7 @@ def _sites(race: Race) -> dict[str, Any]:
 
 def _our_sites(file: Path, family: str, core: Sequence[int]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        about = {"file": str(file), "family": family, "folder": folder, "method": "feddes", "workers": 1}
+        about = {"file": str(file), "family": family, "folder": folder, "method": "peerwise", "workers": 1}
         return _costs(ours("race.feddes:federation", core, **about))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from measure import own_peak, timed
 from numpy.typing import NDArray
 
-from peerwise import FedDES
+from peerwise import FedDES, PeerwiseClassifier
 from race.processes import at_once, ours, theirs
 from race.settings import Race
 
@@ -52,7 +52,7 @@ def _names(race: Race) -> list[str]:
 
 def _ours(file: Path, paper: bool, core: Sequence[int]) -> dict[str, Any]:
     run = partial(ours, "race.selection:learners", core, file=str(file))
-    return {"feddes": run(method="feddes"), "feddes_paper": run(method="feddes_paper") if paper else None}
+    return {"peerwise": run(method="peerwise"), "feddes": run(method="feddes") if paper else None}
 
 
 def _graphroute(python: str | None, file: Path, core: Sequence[int]) -> Any:
@@ -131,7 +131,7 @@ def learners(file: str, method: str) -> dict[str, Any]:
 
 
 def _learn(tables: Tables, site: int, method: str) -> Any:
-    make = FedDES.paper if method == "feddes_paper" else FedDES
+    make = FedDES if method == "feddes" else PeerwiseClassifier
     held_out = tuple(tables[f"validation_{part}_{site}"] for part in ("logits", "y", "x"))
     learner = make(own=[site], random_state=0)
     rows = (tables[f"train_{part}_{site}"] for part in ("logits", "y"))

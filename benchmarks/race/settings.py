@@ -26,7 +26,7 @@ class Size:
     federations: dict[str, str]
     sites: int | None
     pools: tuple[str, ...]
-    paper_pools: tuple[str, ...]  # those on which `feddes_paper` is measured too
+    paper_pools: tuple[str, ...]  # those on which `feddes` is measured too
     rounds_on: str
     net: tuple[str, str, int]  # our name and rigfl's of the same net, and the width of its last hidden layer
     rounds: int

@@ -51,7 +51,7 @@ def _said(cost: Figures | None, *path: str) -> Any:
 def feddes(figures: Figures) -> str:
     lines, costs = [], []
     for name, found in figures["federations"].items():
-        mine, paper, peer = found["feddes"], found["feddes_paper"], found["rigfl"]
+        mine, paper, peer = found["peerwise"], found["feddes"], found["rigfl"]
         own = mine["said"]["own"]
         theirs = "-" if peer is None else _against(peer["said"]["right"], peer["said"]["own"])
         lines.append(
@@ -65,14 +65,14 @@ def feddes(figures: Figures) -> str:
             ]
         )
         costs += _federation_costs(name, mine, paper, peer)
-    head = ["split", "sites", "own model, ours", "`feddes`", "`feddes_paper`", "own model, rigfl", "rigfl FedDES"]
-    text = table(head, lines) + "\n\n" + table(["", "`feddes`", "`feddes_paper`", "rigfl", "rigfl / `feddes`"], costs)
+    head = ["split", "sites", "own model, ours", "`peerwise`", "`feddes`", "own model, rigfl", "rigfl FedDES"]
+    text = table(head, lines) + "\n\n" + table(["", "`peerwise`", "`feddes`", "rigfl", "rigfl / `peerwise`"], costs)
     both, alone = figures["two workers"], figures["federations"][figures["two workers"]["split"]]["rigfl"]
     peer_wall = None if alone is None else alone["wall"]
     return text + (
-        f"\n\n{both['split']} with two workers on both cores: `feddes` {number(both['feddes']['wall'])} s on the wall, "
-        f"{number(both['feddes']['peak'])} MB at its peak; rigfl, which has no workers, {number(peer_wall)} s "
-        f"({ratio(peer_wall, both['feddes']['wall'])})."
+        f"\n\n{both['split']} with two workers on both cores: `peerwise` {number(both['peerwise']['wall'])} s "
+        f"on the wall, {number(both['peerwise']['peak'])} MB at its peak; rigfl, which has no workers, "
+        f"{number(peer_wall)} s ({ratio(peer_wall, both['peerwise']['wall'])})."
     )
 
 
@@ -86,7 +86,7 @@ def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | 
         found.append(_line(f"{label}, s", *(_said(each, "seconds", phase) for each in (mine, paper, peer))))
     pool = sum(mine["said"]["seconds"][phase] for phase in ("train", "outputs", "predict"))
     for key, label in (("cpu", "all, CPU s"), ("wall", "all, wall s"), ("peak", "peak of all processes, MB")):
-        extra = pool if key in ("cpu", "wall") else 0  # the paper's variant took the pool as feddes left it
+        extra = pool if key in ("cpu", "wall") else 0  # feddes took the pool as peerwise left it
         found.append(_line(label, mine[key], paper[key] + extra, None if peer is None else peer[key]))
     for way in ("sent", "received"):
         values = [_said(each, "bytes", way) for each in (mine, paper, peer)]
@@ -106,7 +106,7 @@ def _federation_costs(name: str, mine: Figures, paper: Figures, peer: Figures | 
 
 
 def _with_the_pools_answers(paper: Figures, mine: Figures) -> Figures:
-    """The second method in a folder finds the models' answers to the test rows there: feddes's seconds, nearly all of
+    """The second method in a folder finds the models' answers to the test rows there: peerwise's seconds, nearly all of
     which are theirs, are added."""
     seconds = paper["said"]["seconds"] | {
         "predict": paper["said"]["seconds"]["predict"] + mine["said"]["seconds"]["predict"]
@@ -122,12 +122,12 @@ def selection(figures: Figures) -> str:
     lines, costs = [], []
     for name, found in figures.items():
         about, own = found["about"], found["about"]["own"]
-        contenders = [found[key] for key in ("feddes", "feddes_paper", "graphroute")]
+        contenders = [found[key] for key in ("peerwise", "feddes", "graphroute")]
         right = ["-" if cost is None else _against(cost["said"]["right"], own) for cost in contenders]
         lines.append([name, about["sites"], about["models"], about["test"], percent(own), *right])
         costs += _selection_costs(name, *contenders)
-    head = ["pool", "sites", "models", "test rows", "own model", "`feddes`", "`feddes_paper`", "graphroute"]
-    costs_head = ["", "`feddes`", "`feddes_paper`", "graphroute", "graphroute / `feddes`"]
+    head = ["pool", "sites", "models", "test rows", "own model", "`peerwise`", "`feddes`", "graphroute"]
+    costs_head = ["", "`peerwise`", "`feddes`", "graphroute", "graphroute / `peerwise`"]
     return table(head, lines) + "\n\n" + table(costs_head, costs)
 
 

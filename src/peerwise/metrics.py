@@ -15,14 +15,19 @@ LOWER_IS_BETTER = ("ece", "log_loss", "brier")  # of the names that `scores` giv
 
 
 def scores(
-    y: Labels, probabilities: Probabilities, *, positive: int | None = None, threshold: float = THRESHOLD
+    y: Labels,
+    probabilities: Probabilities,
+    answers: Labels | None = None,
+    *,
+    positive: int | None = None,
+    threshold: float = THRESHOLD,
 ) -> dict[str, float]:
     """Everything that probabilities (n, classes) say about themselves on labelled rows; NaN where it is not defined.
 
-    ``positive``: the class to be found, for sensitivity, specificity and the AUPRC of two classes; by default the last
-    one of two, and none of more.
+    ``answers``: class codes, where the answer is not the likeliest class. ``positive``: the class to be found, for
+    sensitivity, specificity and the AUPRC of two classes; by default the last one of two, and none of more.
     """
-    answers = probabilities.argmax(axis=1)
+    answers = probabilities.argmax(axis=1) if answers is None else answers
     found, spared = sensitivity_specificity(y, probabilities, positive=positive, threshold=threshold)
     return {
         "accuracy": accuracy(y, answers),

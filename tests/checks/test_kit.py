@@ -11,7 +11,6 @@ from peerwise import (
     BestSingle,
     Centralised,
     DecisionMLP,
-    FedDES,
     GlobalEnsemble,
     Local,
     Method,
@@ -19,13 +18,14 @@ from peerwise import (
     OneShot,
     OwnOnly,
     Parcel,
+    PeerwiseClassifier,
     PriorAdapted,
     UniformAverage,
 )
 from peerwise.checks import check_method, check_trust_learner
 from peerwise.checks.method import awkward_sites
 from peerwise.methods.registry import describe, method_names
-from peerwise.trust import DESKNN, KNORAE, LCA, METADES, FedDESPaper, FedPAE
+from peerwise.trust import DESKNN, KNORAE, LCA, METADES, FedDES, FedPAE
 
 SMALL = {"epochs": 3, "hidden": 8, "random_state": 0}
 LEARNERS = [
@@ -36,12 +36,13 @@ LEARNERS = [
     NeighbourhoodAccuracy(),
     NeighbourhoodAccuracy(calibrate=False, vote="soft"),
     DecisionMLP(**SMALL),
-    FedDES(),
-    FedDES(balance=0.5),
+    PeerwiseClassifier(),
+    PeerwiseClassifier(metric="balanced_accuracy"),
     PriorAdapted(),
-    FedDESPaper(**SMALL, heads=2),
-    FedDESPaper(**SMALL, heads=2, features="both", vote="soft", membership="soft", edge_weights=False, residual=False),
-    FedDESPaper(random_state=0),
+    FedDES(**SMALL, heads=2),
+    FedDES(**SMALL, heads=2, features="both", vote="soft", membership="soft", edge_weights=False, residual=False),
+    FedDES(**SMALL, heads=2, weights="logit"),
+    FedDES(random_state=0),
 ]
 
 
@@ -54,8 +55,8 @@ METHODS = [
     Local(),
     GlobalEnsemble(folds=2),
     Centralised(),
-    OneShot(FedDES(), folds=2),
-    OneShot(FedDESPaper(**SMALL, heads=2), folds=2),
+    OneShot(PeerwiseClassifier(), folds=2),
+    OneShot(FedDES(**SMALL, heads=2), folds=2),
     OneShot(BestSingle(), folds=2),
 ]
 CHOOSING = [
@@ -79,7 +80,7 @@ def test_methods_that_choose_among_models_pass_the_kit(learner: Any) -> None:
 
 def test_every_method_says_first_what_it_is() -> None:
     assert [name for name in method_names() if describe(name).startswith(("share:", "absorb:"))] == []
-    assert describe("feddes_open").startswith("FedDES over open-set nets")
+    assert describe("peerwise_open").startswith("PeerwiseClassifier over open-set nets")
 
 
 class Forgetful(Local):

@@ -93,7 +93,7 @@ def test_one_method_is_listed_with_its_parameters_and_its_budget(capsys: Capture
 def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
     main(["list", "methods", "--format", "json"])
     entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
-    assert entries["feddes"]["parameters"]["k"] == 5
+    assert entries["peerwise"]["parameters"]["k"] == 5
     assert entries["local"]["parameters"] == {}
     main(["list", "partitions", "--format", "json"])
     entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
@@ -259,8 +259,8 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         (["simulate", *TINY, "--set", "=3"], "expected KEY=VALUE"),
         (["simulate", *TINY, "--set", "nonsense=3"], "unknown method or experiment key 'nonsense'"),
         (["simulate", *TINY, "--set", "fedes.k=3"], "did you mean 'feddes'?"),
-        (["simulate", *TINY, "--set", "feddes.k=three"], "method.feddes.k is 'three': expected a whole number"),
-        (["simulate", *TINY, "--methods", "local", "--set", "feddes.k=3"], "add 'feddes' to methods"),
+        (["simulate", *TINY, "--set", "peerwise.k=three"], "method.peerwise.k is 'three': expected a whole number"),
+        (["simulate", *TINY, "--methods", "local", "--set", "peerwise.k=3"], "add 'peerwise' to methods"),
         (["simulate", *TINY, "--set", "options.target=x"], "digits: unknown option 'target'"),
         (["simulate", *TINY, "--threshold", "0"], "threshold is 0.0: expected a probability above 0 and at most 1"),
         (["simulate", *TINY, "--threshold", "1.5"], "threshold is 1.5"),
@@ -286,7 +286,7 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
             "'stacking', which matches columns by name",
         ),
         (["simulate", "digits", "--methods", "local,fedavg"], "has no neural network among its models (logistic, for"),
-        (["simulate", *TINY, "--lr", "0.1"], "none of local, feddes trains in rounds"),
+        (["simulate", *TINY, "--lr", "0.1"], "none of local, peerwise trains in rounds"),
         (["simulate", *NETS, "--methods", "fedavg", "--lr", "0"], "training.lr is 0.0: expected a learning rate above"),
         (["simulate", *NETS, "--methods", "fedavg", "--optimizer", "x"], "training.optimizer is 'x': expected 'sgd'"),
         (["simulate", *NETS, "--methods", "fedavg:?"], "has the tag '?'"),
@@ -356,7 +356,7 @@ def test_the_demo_prints_a_table_an_explained_case_and_where_the_results_are(cap
     out, err = capsys.readouterr()
     assert err == ""
     _, tables = out.split("The methods\n")
-    for method, number in (("local", 4), ("global_ensemble", 7), ("best_single", 7), ("feddes", 7)):
+    for method, number in (("local", 4), ("global_ensemble", 7), ("best_single", 7), ("peerwise", 7)):
         assert sum(line.startswith(f"{method} ") for line in tables.splitlines()) == number
     assert "One answer opened" in out
     assert "(own)" in out

@@ -83,7 +83,7 @@ def test_preview_shows_every_file_the_card_and_to_whom(way: Way) -> None:
 def test_review_says_what_a_model_adds_and_review_of_one_site_shows_its_card(way: Way) -> None:
     out = way.said["review"].out
     assert re.search(r"^on validation rows: own models \d+\.\d %, wrong on \d+ of \d+$", out, re.M)
-    assert re.search(r"^logistic@hungarian +\d+\.\d % +\d+ of \d+ +\d+\.\d kB", out, re.M)
+    assert re.search(r"^logistic@hungarian +0\.\d+ +\d+\.\d % +\d+ of \d+ +\d+\.\d kB", out, re.M)
     assert "not decided" in out
     one = right("review", "hungarian", "--folder", way.north).out
     assert "licence   not stated" in one

@@ -28,6 +28,20 @@ def test_it_says_what_to_use_what_it_costs_and_what_was_measured(capsys: Capture
     assert "commit " in out
 
 
+def test_a_run_leads_with_its_own_figures(capsys: Capture, tmp_path: Path) -> None:
+    tiny = ["--models", "logistic", "--folds", "2", "--seeds", "1", "--methods", "local,global_ensemble"]
+    assert main(["simulate", "heart_disease", *tiny, "-q", "--out", str(tmp_path / "run")]) == 0
+    capsys.readouterr()
+    assert main(["recommend", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("in this run: ")
+    assert out.index("points over own") < out.index("situation: ")
+    assert main(["recommend", str(tmp_path / "run"), "--format", "json"]) == 0
+    methods = {each["method"]: each for each in json.loads(capsys.readouterr().out)["run"]["methods"]}
+    assert methods["global_ensemble"]["bar"] == "own"
+    assert methods["local"]["gain"] is None
+
+
 def test_what_does_harm_is_warned_of(capsys: Capture) -> None:
     assert main(["recommend", *FLAGS, "--label-skew", "strong"]) == 0
     warned = capsys.readouterr().out.partition("avoid: ")[2]

@@ -18,8 +18,8 @@ TINY = ("digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--fo
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
-    right("simulate", *TINY, "--methods", "local,feddes", "--out", root / "a")
-    right("simulate", *TINY, "--methods", "local,feddes", "--set", "feddes.balance=0", "--out", root / "b")
+    right("simulate", *TINY, "--methods", "local,peerwise", "--out", root / "a")
+    right("simulate", *TINY, "--methods", "local,peerwise", "--set", "peerwise.features=decision", "--out", root / "b")
     return root
 
 
@@ -58,15 +58,15 @@ def test_the_run_folder_is_all_that_is_needed(runs: Path, tmp_path: Path, monkey
 def test_json_has_the_tables_the_sentence_and_where_it_comes_from(runs: Path) -> None:
     found = json.loads(told(runs, "--format", "json").out, parse_constant=no_constant)
     assert {"title", "headline", "notes", "tables", "opened", "provenance"} == set(found)
-    assert [row["method"] for row in found["tables"]["methods"]["rows"]] == ["local", "feddes"]
-    assert found["opened"]["method"] == "feddes"
+    assert [row["method"] for row in found["tables"]["methods"]["rows"]] == ["own", "local", "peerwise"]
+    assert found["opened"]["method"] == "peerwise"
     alone = json.loads(told(runs, "--format", "json", "--table", "cost").out)
     assert list(alone["tables"]) == ["cost"]
 
 
 def test_csv_is_one_table_or_a_folder_of_them(runs: Path, tmp_path: Path) -> None:
     lines = list(csv.DictReader(io.StringIO(told(runs, "--format", "csv", "--table", "methods").out)))
-    assert [line["method"] for line in lines] == ["local", "feddes"]
+    assert [line["method"] for line in lines] == ["own", "local", "peerwise"]
     assert 0 < float(lines[1]["accuracy"]) <= 1
     told(runs, "--format", "csv", "--out", tmp_path / "tables")
     names = {path.stem for path in (tmp_path / "tables").iterdir()}

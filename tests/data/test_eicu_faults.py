@@ -116,7 +116,7 @@ def test_three_sequence_models_a_hospital_are_compared(folder: Path) -> None:
         "eicu",
         data_dir=folder,
         options=SMALL,
-        methods=["local", "feddes", "fedproto"],
+        methods=["local", "peerwise", "fedproto"],
         training={"rounds": 2},
         folds=2,
         epochs=2,

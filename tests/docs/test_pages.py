@@ -57,7 +57,7 @@ def test_the_page_on_own_models_runs(capsys: Any, tmp_path: Path, monkeypatch: A
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Skipping features without any observed values")
         exec(compile(use, "docs/your-model.md", "exec"), {})
-    assert "feddes" in capsys.readouterr().out
+    assert "peerwise" in capsys.readouterr().out
     monkeypatch.delitem(sys.modules, "my_models")
 
 

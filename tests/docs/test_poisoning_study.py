@@ -84,7 +84,7 @@ def test_the_study_runs_and_goes_on_where_it_stopped(study: Any, tmp_path: Path,
     assert len(lines) == len(study.METHODS) * (3 + 2 + 2)
     alone = lines[lines["method"] == "local"].pivot(index="site", columns="attack", values="accuracy").dropna()
     assert (alone["none"] == alone["flips"]).all(), "who listens to nobody is harmed by nobody"
-    for called in ("uniform", "FedDES", "stacking", "FedMosaic", "FedCT", "FedAvg", "competent backdoor"):
+    for called in ("uniform", "PeerwiseClassifier", "stacking", "FedMosaic", "FedCT", "FedAvg", "competent backdoor"):
         assert f"| {called} |" in page
     figures = pd.read_csv(tmp_path / "figures.txt")
     assert len(figures) == len(study.METHODS) * 3

@@ -25,7 +25,7 @@ def study(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_hospitals_are_promised_no_more_than_they_get(study: Any) -> None:
-    run = simulate("heart_disease", models=["logistic"], methods=["feddes"], seeds=3)
+    run = simulate("heart_disease", models=["logistic"], methods=["peerwise"], seeds=3)
     found = study.table(pd.DataFrame(study.halved(run)).assign(dataset="heart_disease")).loc["heart_disease"]
     assert list(found.index) == list(study.LEVELS)
     for level, line in found.iterrows():

@@ -189,15 +189,17 @@ def made_run(trees: dict[tuple[int, str, str], dict[str, Any]]) -> Run:
     return Run(Experiment(dataset="digits"), pd.DataFrame(), None, whole)
 
 
-def test_stacking_scores_and_feddes_trust_give_the_same_kind_of_graph() -> None:
+def test_stacking_scores_and_peerwise_trust_give_the_same_kind_of_graph() -> None:
     said = {"impurity": {"b": 0.6}, "permutation": {"b": 0.3}, "self": {"impurity": 0.4, "permutation": 0.0}}
     trust = {"trust": np.array([[0.2, 0.5, 0.3], [0.0, 0.5, 0.5]]), "models": ["m@a", "m@b@west", "n@b@west"]}
-    run = made_run({(0, "stacking", "a"): {"contribution": said}, (0, "stacking", "b"): {}, (0, "feddes", "a"): trust})
+    run = made_run(
+        {(0, "stacking", "a"): {"contribution": said}, (0, "stacking", "b"): {}, (0, "peerwise", "a"): trust}
+    )
     by_impurity = contribution_graph(run, "stacking", 0)
     assert by_impurity.edges["a", "b"]["weight"] == pytest.approx(0.6)
     assert "self_weight" not in by_impurity.nodes["b"]
     assert contribution_graph(run, "stacking", 0, by="permutation").edges["a", "b"]["weight"] == pytest.approx(1.0)
-    by_trust = contribution_graph(run, "feddes", 0)
+    by_trust = contribution_graph(run, "peerwise", 0)
     assert by_trust.nodes["a"]["self_weight"] == pytest.approx(0.1)
     assert by_trust.edges["a", "b@west"]["weight"] == pytest.approx(0.9)
 

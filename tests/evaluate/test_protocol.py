@@ -70,9 +70,9 @@ def test_privacy_says_how_often_tuning_spent_it() -> None:
 
 
 def test_the_learning_rates_that_were_tried_and_chosen_are_told() -> None:
-    experiment = Experiment(methods=("fedavg", "feddes"), training={"lr": 0.1}, tune=3)
+    experiment = Experiment(methods=("fedavg", "peerwise"), training={"lr": 0.1}, tune=3)
     trees = {(seed, "fedavg", site): tree(5, lr=lr) for seed, lr in ((0, 0.1), (1, 0.3)) for site in "ab"}
-    trees |= {(seed, "feddes", site): tree(5) for seed in (0, 1) for site in "ab"}
+    trees |= {(seed, "peerwise", site): tree(5) for seed in (0, 1) for site in "ab"}
     run, found = assessed(experiment, trees)
     assert found.tuned == [{"method": "fedavg", "tried": [0.1, 0.0333333, 0.3], "chosen": [0.1, 0.3]}]
     assert run.results["lr"].tolist()[:4] == [0.1, 0.1, 0.3, 0.3]

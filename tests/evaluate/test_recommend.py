@@ -159,7 +159,7 @@ def test_a_situation_that_cannot_be_is_refused(said: dict[str, Any], why: str) -
 def test_the_shipped_evidence_covers_every_method_and_says_where_it_is_from() -> None:
     found = evidence()
     assert set(found["methods"]) == set(method_names())
-    assert {"local", "feddes", "stacking", "fedavg", "fedmosaic", "fedsov"} <= set(found["methods"])
+    assert {"local", "peerwise", "stacking", "fedavg", "fedmosaic", "fedsov"} <= set(found["methods"])
     assert found["columns"] == COLUMNS
     assert found["about"]["commits"]
     assert found["about"]["dates"]

@@ -43,7 +43,7 @@ def exchange(request: pytest.FixtureRequest, tmp_path: Path) -> Exchange:
         return MemoryExchange()
     if request.param == "folder":
         return FolderExchange(tmp_path / "shared")
-    return FolderExchange(tmp_path / "shared", "sites/{site}/parcels/feddes-s0/round-{round}")
+    return FolderExchange(tmp_path / "shared", "sites/{site}/parcels/peerwise-s0/round-{round}")
 
 
 def test_a_round_in_which_nobody_spoke_is_empty(exchange: Exchange) -> None:

@@ -22,7 +22,7 @@ from peerwise.models.fitted import NetFitted
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run import run_method
 from peerwise.run.rounds import answer
-from peerwise.trust import BestSingle, FedDES, FedDESPaper, OwnOnly, PriorAdapted, TrustLearner, UniformAverage
+from peerwise.trust import BestSingle, FedDES, OwnOnly, PeerwiseClassifier, PriorAdapted, TrustLearner, UniformAverage
 
 LABELS = [0, 1, 2] * 6
 LIMIT = 50.0
@@ -102,7 +102,7 @@ def test_whoever_fails_is_left_out_with_the_reason_and_the_others_stay_as_if_alo
 
 
 def test_one_bad_model_of_a_peer_does_not_cost_its_others() -> None:
-    _, site = here(FedDES(), {"peer": sent({"bad": net(-9.0), "good": net()})})
+    _, site = here(PeerwiseClassifier(), {"peer": sent({"bad": net(-9.0), "good": net()})})
     assert set(site.state[PEERS_LEFT_OUT]) == {"bad@peer"}
     assert site.state["learner"]["names"] == ["logistic@here", "good@peer"]
     assert set(site.state["pool"]) == {"logistic@here", "good@peer"}
@@ -123,7 +123,9 @@ def test_a_model_that_fails_on_validation_rows_only_is_left_out_too() -> None:
     )
 
 
-@pytest.mark.parametrize("learner", [UniformAverage(), FedDES(), FedDESPaper(epochs=2, hidden=8, heads=2)], ids=str)
+@pytest.mark.parametrize(
+    "learner", [UniformAverage(), PeerwiseClassifier(), FedDES(epochs=2, hidden=8, heads=2)], ids=str
+)
 def test_where_all_peers_fail_the_own_models_are_the_pool(learner: TrustLearner) -> None:
     method, site = here(learner, {name: parcel for name, (parcel, _, _) in BAD.items()})
     assert site.state["learner"]["names"] == ["logistic@here"]
@@ -142,7 +144,7 @@ def test_an_own_model_that_fails_on_its_own_rows_is_no_peers_fault() -> None:
         method.absorb(site, 0, GOOD)
 
 
-LEARNERS = [BestSingle(), UniformAverage(vote="hard"), PriorAdapted(), FedDES(), FedDESPaper(epochs=2, hidden=8)]
+LEARNERS = [BestSingle(), UniformAverage(vote="hard"), PriorAdapted(), PeerwiseClassifier(), FedDES(epochs=2, hidden=8)]
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)

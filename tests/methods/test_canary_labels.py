@@ -20,7 +20,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "stacking": {"meta": "logistic"},
     "fedpae": {"generations": 3},
     "distilled_vote": {"student_epochs": 2, "local_epochs": 1},
-    **{name: {"local_epochs": 1} for name in ("fedov", "fedsov", "feddes_open")},
+    **{name: {"local_epochs": 1} for name in ("fedov", "fedsov", "peerwise_open")},
 }
 
 

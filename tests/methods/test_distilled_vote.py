@@ -92,7 +92,7 @@ def test_a_run_trains_the_same_whole_nets_once_whatever_it_says_of_pruning():
     full = {"compress": "none", "prune_epochs": 3, "prune_stages": 2, "sparsity": 0.5}
     plans = [
         make_method(name, settings, folds=5, epochs=None, sites=4).plan()
-        for name, settings in (("fedsov", full), ("distilled_vote", {}), ("feddes_open", {}))
+        for name, settings in (("fedsov", full), ("distilled_vote", {}), ("peerwise_open", {}))
     ]
     assert plans[0] == plans[1] == plans[2]
     assert make_method("fedsov", {}, folds=5, epochs=None, sites=4).plan().sparsity == 0.75

@@ -46,7 +46,7 @@ def test_a_federation_with_models_of_any_kind_passes_the_check_kit() -> None:
 
 
 def test_every_name_of_the_papers_is_there() -> None:
-    assert {*NAMES, "local", "centralised", "feddes"} <= set(method_names())
+    assert {*NAMES, "local", "centralised", "peerwise"} <= set(method_names())
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -23,13 +23,14 @@ from peerwise.trust import (
     BestSingle,
     DecisionMLP,
     FedDES,
-    FedDESPaper,
     Labelled,
     NeighbourhoodAccuracy,
     OwnOnly,
+    PeerwiseClassifier,
     TrustLearner,
     UniformAverage,
 )
+from peerwise.trust.peerwise import Metric
 
 LEARNERS = [
     OwnOnly(),
@@ -37,11 +38,11 @@ LEARNERS = [
     BestSingle(),
     NeighbourhoodAccuracy(k=3),
     DecisionMLP(epochs=2),
-    FedDES(),
-    FedDESPaper(epochs=2, hidden=8, heads=2),
+    PeerwiseClassifier(),
+    FedDES(epochs=2, hidden=8, heads=2),
 ]
 SHORT: dict[str, dict[str, Any]] = {
-    "feddes_paper": {"epochs": 2, "hidden": 8, "heads": 2},
+    "feddes": {"epochs": 2, "hidden": 8, "heads": 2},
     "decision_mlp": {"epochs": 2},
 }
 
@@ -267,11 +268,15 @@ def test_a_second_method_on_the_same_sites_finds_their_models_trained() -> None:
 
 @pytest.mark.parametrize(
     ("sites", "given", "used"),
-    [(hospitals, None, None), (lambda: sequence_sites("tcn"), None, 1.0), (lambda: sequence_sites("tcn"), 0.5, 0.5)],
+    [
+        (hospitals, None, None),
+        (lambda: sequence_sites("tcn"), None, "balanced_accuracy"),
+        (lambda: sequence_sites("tcn"), "accuracy", "accuracy"),
+    ],
 )
-def test_feddes_counts_rare_outcomes_alike_where_its_models_do(
-    sites: Callable[[], list[Site]], given: float | None, used: float | None
+def test_peerwise_answers_for_balanced_accuracy_where_its_models_count_classes_alike(
+    sites: Callable[[], list[Site]], given: Metric | None, used: str | None
 ) -> None:
-    method, federation = OneShot(FedDES(balance=given), folds=2, epochs=2), sites()
+    method, federation = OneShot(PeerwiseClassifier(metric=given), folds=2, epochs=2), sites()
     run_method(method, federation)
-    assert {method.learner_at(site).get_params()["balance"] for site in federation} == {used}
+    assert {method.learner_at(site).get_params()["metric"] for site in federation} == {used}

@@ -27,14 +27,14 @@ from peerwise.methods import (
 from peerwise.methods.by_rounds import BUDGET, Budget, ByRounds
 from peerwise.run import Experiment
 from peerwise.run.contenders import contenders
-from peerwise.trust import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, PriorAdapted
+from peerwise.trust import BestSingle, DecisionMLP, FedDES, NeighbourhoodAccuracy, PeerwiseClassifier, PriorAdapted
 
 SHIPPED = {
     "local": Local,
     "global_ensemble": GlobalEnsemble,
     "centralised": Centralised,
+    "peerwise": PeerwiseClassifier,
     "feddes": FedDES,
-    "feddes_paper": FedDESPaper,
     "best_single": BestSingle,
     "prior_adapted": PriorAdapted,
     "neighbourhood": NeighbourhoodAccuracy,
@@ -81,14 +81,14 @@ def test_every_method_can_be_made_and_describes_itself(name: str) -> None:
 def test_parameters_are_those_of_the_constructor_without_what_the_run_gives() -> None:
     assert method_parameters("local") == {}
     assert method_parameters("global_ensemble") == {"vote": "soft"}
-    feddes = method_parameters("feddes_paper")
+    feddes = method_parameters("feddes")
     assert feddes["k"] == 5
     assert feddes["epochs"] == 300
     assert not {"pool", "own", "device"} & set(feddes)
 
 
 def test_settings_reach_the_learner_and_base_training_is_the_runs() -> None:
-    method = make_method("feddes_paper", {"k": 7, "epochs": 9}, folds=3, epochs=2)
+    method = make_method("feddes", {"k": 7, "epochs": 9}, folds=3, epochs=2)
     assert isinstance(method, OneShot)
     assert (method.learner.k, method.learner.epochs, method.epochs) == (7, 9, 2)  # type: ignore[attr-defined]
 
@@ -97,18 +97,18 @@ def test_settings_reach_the_learner_and_base_training_is_the_runs() -> None:
     ("name", "settings", "message"),
     [
         ("fedes", {}, r"unknown method 'fedes': did you mean 'feddes'\? Choices: .*local"),
-        ("feddes_paper", {"kk": 3}, r"method.feddes_paper: unknown parameter 'kk': did you mean 'k'\?.*hidden"),
+        ("feddes", {"kk": 3}, r"method.feddes: unknown parameter 'kk': did you mean 'k'\?.*hidden"),
         ("local", {"k": 3}, r"method.local: unknown parameter 'k': there are none"),
         ("local", {"folds": 3}, r"method.local: unknown parameter 'folds'"),
-        ("feddes", {"pool": None}, "unknown parameter 'pool'"),
-        ("feddes", {"k": "many"}, r"method.feddes.k is 'many': expected a whole number"),
-        ("feddes", {"k": True}, r"method.feddes.k is True: expected a whole number"),
-        ("feddes", {"k": 2.5}, r"method.feddes.k is 2.5: expected a whole number"),
-        ("feddes_paper", {"lr": "fast"}, r"method.feddes_paper.lr is 'fast': expected a finite number"),
-        ("feddes_paper", {"lr": float("nan")}, r"method.feddes_paper.lr is nan: expected a finite number"),
-        ("feddes_paper", {"vote": "loud"}, r"method.feddes_paper.vote is 'loud': expected 'hard' or 'soft'"),
-        ("feddes_paper", {"calibrate": 1}, r"method.feddes_paper.calibrate is 1: expected true or false"),
-        ("feddes", 5, r"method.feddes is 5: expected a table of parameters"),
+        ("peerwise", {"pool": None}, "unknown parameter 'pool'"),
+        ("peerwise", {"k": "many"}, r"method.peerwise.k is 'many': expected a whole number"),
+        ("peerwise", {"k": True}, r"method.peerwise.k is True: expected a whole number"),
+        ("peerwise", {"k": 2.5}, r"method.peerwise.k is 2.5: expected a whole number"),
+        ("feddes", {"lr": "fast"}, r"method.feddes.lr is 'fast': expected a finite number"),
+        ("feddes", {"lr": float("nan")}, r"method.feddes.lr is nan: expected a finite number"),
+        ("feddes", {"vote": "loud"}, r"method.feddes.vote is 'loud': expected 'hard' or 'soft'"),
+        ("feddes", {"calibrate": 1}, r"method.feddes.calibrate is 1: expected true or false"),
+        ("peerwise", 5, r"method.peerwise is 5: expected a table of parameters"),
     ],
 )
 def test_wrong_names_and_values_are_refused_with_the_choices(name: str, settings: Any, message: str) -> None:
@@ -117,7 +117,7 @@ def test_wrong_names_and_values_are_refused_with_the_choices(name: str, settings
 
 
 def test_whole_numbers_pass_for_numbers_and_nothing_where_nothing_is_allowed() -> None:
-    method = make_method("feddes_paper", {"lr": 1, "random_state": None}, folds=5, epochs=None)
+    method = make_method("feddes", {"lr": 1, "random_state": None}, folds=5, epochs=None)
     assert method.learner.lr == 1  # type: ignore[attr-defined]
 
 
@@ -192,16 +192,16 @@ def test_references_train_in_rounds_only_where_others_do(name: str) -> None:
 
 
 def test_a_tag_names_the_same_method_again() -> None:
-    assert method_class("feddes:wide") is FedDES
-    method = make_method("feddes:wide", {"k": 9}, folds=5, epochs=None)
+    assert method_class("peerwise:wide") is PeerwiseClassifier
+    method = make_method("peerwise:wide", {"k": 9}, folds=5, epochs=None)
     assert method.learner.k == 9  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"method.feddes:wide.k is 'x'"):
-        make_method("feddes:wide", {"k": "x"}, folds=5, epochs=None)
+    with pytest.raises(ConfigError, match=r"method.peerwise:wide.k is 'x'"):
+        make_method("peerwise:wide", {"k": "x"}, folds=5, epochs=None)
 
 
 def test_a_learner_setting_out_of_range_is_refused_before_any_training() -> None:
     with pytest.raises(ConfigError, match="k=0: expected a whole number, at least 1"):
-        make_method("feddes", {"k": 0}, folds=5, epochs=None)
+        make_method("peerwise", {"k": 0}, folds=5, epochs=None)
 
 
 def test_a_method_that_has_to_know_the_number_of_sites_is_told_by_the_run() -> None:

@@ -26,7 +26,7 @@ HOSTILE = (
 
 def made_story(
     sites: int | Sequence[str] = 4,
-    methods: Sequence[str] = ("local", "feddes", "fedavg"),
+    methods: Sequence[str] = ("local", "peerwise", "fedavg"),
     *,
     seeds: int = 1,
     classes: Sequence[str] = ("healthy", "ill"),

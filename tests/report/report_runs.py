@@ -22,10 +22,10 @@ def nasty(out: Path, **settings: Any) -> Run:
     features = tuple(Feature(f"<i>{place}</i>={place}") for place in range(6))
     sites = np.array(NASTY_SITES)[np.arange(360) % 3]
     data = Dataset("odd <names>", "table", X, y, NASTY_CLASSES, features, site=sites)
-    wanted = {"methods": ["local", "feddes"], "models": ["logistic"], "folds": 2, "seeds": 1, **settings}
+    wanted = {"methods": ["local", "peerwise"], "models": ["logistic"], "folds": 2, "seeds": 1, **settings}
     return simulate(data, out=out, subgroup="site", **wanted)
 
 
 def heart(out: Path, **settings: Any) -> Run:
-    wanted = {"methods": ["local", "global_ensemble", "feddes"], "models": ["logistic"], "folds": 2, "seeds": 2}
+    wanted = {"methods": ["local", "global_ensemble", "peerwise"], "models": ["logistic"], "folds": 2, "seeds": 2}
     return simulate("heart_disease", out=out, **{**wanted, **settings})

@@ -64,9 +64,9 @@ def test_a_row_of_the_matrix_is_the_asking_site_and_sums_to_one() -> None:
     from peerwise.evaluate.contribution import contribution_graph
 
     story = made_story(5)
-    values = matrix(contribution_graph(story.run, "feddes", 0))
+    values = matrix(contribution_graph(story.run, "peerwise", 0))
     assert values.sum(axis=1).tolist() == pytest.approx([1] * 5)
-    trust = story.run.predictions[0, "feddes", "site-02"]["details"]["trust"]
+    trust = story.run.predictions[0, "peerwise", "site-02"]["details"]["trust"]
     assert values.loc["site-02"].tolist() == pytest.approx(trust.mean(axis=0).tolist())
 
 

@@ -22,7 +22,7 @@ from peerwise.run import Run, simulate
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     folder = tmp_path_factory.mktemp("runs")
     first = heart(folder / "a")
-    second = heart(folder / "b", models=["logistic", "forest"], method={"feddes": {"balance": 0.0}}, seeds=1)
+    second = heart(folder / "b", models=["logistic", "forest"], method={"peerwise": {"features": "decision"}}, seeds=1)
     return first, second
 
 
@@ -30,8 +30,8 @@ def test_the_same_rows_are_matched_and_tested(runs: tuple[Run, Run]) -> None:
     a, b = runs
     found = compared(a, b, ("runs/a", "runs/b"))
     sheets = {sheet.key: as_plain(sheet)["rows"] for sheet in found.sheets}
-    label = b.experiment.label("feddes")
-    assert [row["method"] for row in sheets["compared"]] == ["local", "global_ensemble", f"{label} (A: feddes)"]
+    label = b.experiment.label("peerwise")
+    assert [row["method"] for row in sheets["compared"]] == ["local", "global_ensemble", f"{label} (A: peerwise)"]
     assert "of 4 of 8 sites x seeds" in found.headline
     row = sheets["compared"][2]
     assert row["better"] + row["tied"] + row["worse"] == 4
@@ -39,7 +39,7 @@ def test_the_same_rows_are_matched_and_tested(runs: tuple[Run, Run]) -> None:
     assert row["sent_ratio"] > 1, "two models weigh more than one"
     lines = [line for line in sheets["places"] if line["method"].startswith(label)]
     for line in lines:
-        trees = a.predictions[0, "feddes", line["site"]], b.predictions[0, label, line["site"]]
+        trees = a.predictions[0, "peerwise", line["site"]], b.predictions[0, label, line["site"]]
         one = compare(trees[0]["y"], *(tree["probabilities"].argmax(axis=1) for tree in reversed(trees)))
         assert (line["only_b"], line["only_a"]) == (one.only_ours, one.only_own)
         assert line["gain"] == pytest.approx(one.gain)
@@ -47,14 +47,14 @@ def test_the_same_rows_are_matched_and_tested(runs: tuple[Run, Run]) -> None:
     differs = {line["what"]: (line["a"], line["b"]) for line in sheets["differs"]}
     assert differs["folder"] == ("runs/a", "runs/b")
     assert differs["seeds"] == ("2", "1")
-    assert differs["method.feddes.balance"] == (None, "0.0")
+    assert differs["method.peerwise.features"] == (None, "decision")
     assert "dataset" not in differs
 
 
 def test_a_run_against_itself_is_as_good_everywhere(runs: tuple[Run, Run]) -> None:
     found = compared(runs[0], runs[0])
     assert "of 8 of 8 sites x seeds" in found.headline
-    assert found.headline.endswith(": as good at every site: local, global_ensemble, feddes.")
+    assert found.headline.endswith(": as good at every site: local, global_ensemble, peerwise.")
     assert found.sheets[-1].about.endswith("nothing else")
 
 

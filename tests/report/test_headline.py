@@ -40,60 +40,62 @@ def said(rights: Rights, **how: Any) -> str:
 
 
 def test_the_winner_whom_it_helped_and_whom_it_hurt() -> None:
-    text = said({"local": {"a": 50, "b": 60, "c": 70}, "feddes": {"a": 90, "b": 90, "c": 65}})
+    text = said({"local": {"a": 50, "b": 60, "c": 70}, "peerwise": {"a": 90, "b": 90, "c": 65}})
     assert text.startswith(
-        "The winner is feddes: right on 81.7 % of the test rows, +21.7 points over the own models (95 % interval"
+        "The winner is peerwise: right on 81.7 % of the test rows, +21.7 points over local at 60.0 % (95 % interval"
     )
     assert text.endswith("; it helped 2 of 3 sites and hurt c (-5.0).")
 
 
 def test_nobody_was_hurt_and_some_are_as_they_were() -> None:
-    text = said({"local": {"a": 50, "b": 60, "c": 70}, "feddes": {"a": 90, "b": 60, "c": 75}})
+    text = said({"local": {"a": 50, "b": 60, "c": 70}, "peerwise": {"a": 90, "b": 60, "c": 75}})
     assert text.endswith("; it helped 2 of 3 sites, left 1 as it was and hurt none.")
 
 
 def test_a_lead_within_the_interval_may_be_chance() -> None:
-    assert said({"local": {"a": 50}, "feddes": {"a": 52}}, rows=60).startswith("Ahead, perhaps by chance, is feddes: ")
+    assert said({"local": {"a": 50}, "peerwise": {"a": 52}}, rows=60).startswith(
+        "Ahead, perhaps by chance, is peerwise: "
+    )
 
 
 def test_no_winner_is_told_as_such() -> None:
-    text = said({"local": {"a": 80, "b": 80}, "feddes": {"a": 60, "b": 78}, "fedavg": {"a": 50, "b": 50}})
-    assert text.startswith("No method beat the own models; feddes comes nearest: right on 69.0 %")
+    text = said({"local": {"a": 80, "b": 80}, "peerwise": {"a": 60, "b": 78}, "fedavg": {"a": 50, "b": 50}})
+    assert text.startswith("No method beat local; peerwise comes nearest: right on 69.0 %")
     assert "hurt a (-20.0, significant), b (-2.0)" in text
 
 
 def test_as_good_as_the_own_models() -> None:
-    text = said({"local": {"a": 80, "b": 70}, "feddes": {"a": 80, "b": 70}})
-    assert text.startswith("No better and no worse than the own models is feddes: right on 75.0 %")
+    text = said({"local": {"a": 80, "b": 70}, "peerwise": {"a": 80, "b": 70}})
+    assert text.startswith("No better and no worse than local is peerwise: right on 75.0 %")
 
 
 def test_a_tie_names_both() -> None:
-    text = said({"local": {"a": 50}, "feddes": {"a": 90}, "stacking": {"a": 90}})
-    assert text.startswith("Equally good are feddes and stacking: right on 90.0 %")
+    text = said({"local": {"a": 50}, "peerwise": {"a": 90}, "stacking": {"a": 90}})
+    assert text.startswith("Equally good are peerwise and stacking: right on 90.0 %")
 
 
 def test_of_methods_that_tie_one_is_named_where_sites_are_counted() -> None:
-    text = said({"local": {"a": 50, "b": 50}, "feddes": {"a": 90, "b": 40}, "stacking": {"a": 65, "b": 65}})
-    assert text.startswith("Equally good are feddes and stacking")
-    assert "; feddes helped 1 of 2 sites and hurt b (-10.0, significant)" in text
+    text = said({"local": {"a": 50, "b": 50}, "peerwise": {"a": 90, "b": 40}, "stacking": {"a": 65, "b": 65}})
+    assert text.startswith("Equally good are peerwise and stacking")
+    assert "; peerwise helped 1 of 2 sites and hurt b (-10.0, significant)" in text
 
 
 def test_a_significant_loss_is_named_before_larger_ones_that_may_be_chance() -> None:
     own = {"large": 200} | {f"s{place}": 3 for place in range(5)} | {"won": 10}
     ours = {"large": 180} | {f"s{place}": 2 for place in range(5)} | {"won": 300}
     rows = {site: 300 if site in ("large", "won") else 4 for site in own}
-    text = said({"local": own, "feddes": ours}, rows=rows)
+    text = said({"local": own, "peerwise": ours}, rows=rows)
     assert "hurt large (-6.7, significant), s0 (-25.0), s1 (-25.0), s2 (-25.0) and 2 more" in text
 
 
 def test_the_sentence_begins_as_one_does() -> None:
-    for rights in ({"local": {"a": 50}, "feddes": {"a": 90}}, {"local": {"a": 90}, "feddes": {"a": 90}},
-                   {"feddes": {"a": 90}}, {"feddes": {"a": 90}, "stacking": {"a": 80}}):  # fmt: skip
+    for rights in ({"local": {"a": 50}, "peerwise": {"a": 90}}, {"local": {"a": 90}, "peerwise": {"a": 90}},
+                   {"peerwise": {"a": 90}}, {"peerwise": {"a": 90}, "stacking": {"a": 80}}):  # fmt: skip
         assert said(rights)[0].isupper()
 
 
 def test_how_far_the_next_is_behind_and_whether_that_may_be_chance() -> None:
-    rights = {"local": {"a": 50}, "feddes": {"a": 90}, "stacking": {"a": 89}}
+    rights = {"local": {"a": 50}, "peerwise": {"a": 90}, "stacking": {"a": 89}}
     assert "Next is stacking, 1.0 points behind (" in said(rights)
     assert "may be chance)." in said(rights)
     assert "may be chance" not in said({**rights, "stacking": {"a": 60}})
@@ -103,35 +105,83 @@ def test_one_method_alone_and_nothing_to_hold_it_to() -> None:
     assert said({"local": {"a": 80}}) == (
         "Only local was run, right on 80.0 % of the test rows: add a method to compare it with."
     )
-    assert said({"feddes": {"a": 80}}) == (
-        "Only feddes was run: right on 80.0 % of the test rows, with no own models to hold that to (add local)."
+    assert said({"peerwise": {"a": 80}}) == (
+        "Only peerwise was run: right on 80.0 % of the test rows, with no own models to hold that to (add local)."
     )
-    assert said({"feddes": {"a": 80}, "stacking": {"a": 70}}).startswith("Most often right is feddes: right on 80.0 %")
+    assert said({"peerwise": {"a": 80}, "stacking": {"a": 70}}).startswith(
+        "Most often right is peerwise: right on 80.0 %"
+    )
 
 
 def test_what_sees_all_rows_takes_no_part_in_the_contest() -> None:
-    text = said({"local": {"a": 50}, "feddes": {"a": 90}, "centralised": {"a": 99}})
-    assert text.startswith("The winner is feddes")
+    text = said({"local": {"a": 50}, "peerwise": {"a": 90}, "centralised": {"a": 99}})
+    assert text.startswith("The winner is peerwise")
     assert "centralised" not in text
 
 
 def test_one_site_is_not_counted() -> None:
-    assert "helped" not in said({"local": {"a": 50}, "feddes": {"a": 90}})
+    assert "helped" not in said({"local": {"a": 50}, "peerwise": {"a": 90}})
 
 
 def test_sites_that_are_drawn_anew_with_every_seed_are_told_with_it() -> None:
-    text = said({"local": {"a": 50, "b": 70}, "feddes": {"a": 90, "b": 65}}, seeds=2, partition="dirichlet")
+    text = said({"local": {"a": 50, "b": 70}, "peerwise": {"a": 90, "b": 65}}, seeds=2, partition="dirichlet")
     assert "it helped 2 of 4 sites x seeds and hurt b of seed 0 (-5.0), b of seed 1 (-5.0)" in text
-    same = said({"local": {"a": 50, "b": 70}, "feddes": {"a": 90, "b": 65}}, seeds=2)
+    same = said({"local": {"a": 50, "b": 70}, "peerwise": {"a": 90, "b": 65}}, seeds=2)
     assert "it helped 1 of 2 sites and hurt b (-5.0)" in same
 
 
 def test_many_who_were_hurt_are_counted_the_worst_by_name() -> None:
     sites = {f"s{place}": 50 for place in range(9)}
-    text = said({"local": sites, "feddes": {site: 49 - place for place, site in enumerate(sites)} | {"s0": 100}})
+    text = said({"local": sites, "peerwise": {site: 49 - place for place, site in enumerate(sites)} | {"s0": 100}})
     assert "hurt s8 (-9.0, significant), s7 (-8.0), s6 (-7.0), s5 (-6.0) and 4 more" in text
 
 
 @pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
 def test_without_rows_nothing_is_claimed() -> None:
-    assert said({"local": {"a": 0}, "feddes": {"a": 0}}, rows=0).startswith("There are no test rows")
+    assert said({"local": {"a": 0}, "peerwise": {"a": 0}}, rows=0).startswith("There are no test rows")
+
+
+def rare_run(found: dict[str, tuple[int, int]], own: tuple[int, int], rows: tuple[int, int] = (176, 24)) -> Run:
+    """Two classes, the second rare. By method, how many rows of each class are answered rightly, in ``own`` by the own
+    models of the pool."""
+    y = np.repeat([0, 1], rows)
+
+    def answers(right: tuple[int, int]) -> np.ndarray:
+        fine = np.concatenate([np.arange(total) < part for total, part in zip(rows, right, strict=True)])
+        return np.eye(2)[np.where(fine, y, 1 - y)]
+
+    predictions = {
+        (0, method, "a"): {
+            "y": y, "probabilities": answers(right), "details": {"own": answers(own)}, "subgroup": None,
+            "label_counts": np.array(rows), "fell_back": None, "peers_left_out": {}, "sent": 10, "received": 10,
+            "seconds": {"train": 1.0}, "rounds": 1, "took_part": [0], "best_round": None, "lr": None, "curves": {},
+            "privacy": None,
+        }
+        for method, right in found.items()
+    }  # fmt: skip
+    experiment = Experiment(dataset="", partition="natural", methods=tuple(found), seeds=1)
+    return Run(experiment, results_of(predictions), None, predictions, classes=("no", "yes"))
+
+
+def test_who_is_right_more_often_by_finding_fewer_of_the_rare_is_not_crowned() -> None:
+    run = rare_run({"stacking": (174, 3), "peerwise": (150, 16)}, own=(140, 14))
+    text = headline(run, assess(run))
+    assert text.startswith(
+        "stacking is right most often (88.5 % of the test rows, +11.5 points over the own models at 77.0 %"
+    )
+    assert "but its balanced accuracy is 55.7 % (own 68.9 %)" in text
+    assert "always answering no is right on 88.0 %" in text
+    assert "The winner is peerwise: right on 83.0 %" in text
+
+
+def test_who_always_gives_one_answer_is_not_crowned() -> None:
+    run = rare_run({"stacking": (176, 0)}, own=(140, 14))
+    text = headline(run, assess(run))
+    assert "it answers no to 100.0 % of all rows" in text
+    assert "always answering no is right on 88.0 %" in text
+    assert "winner" not in text
+
+
+def test_the_bar_of_a_pool_method_is_its_own_models() -> None:
+    run = rare_run({"peerwise": (160, 20)}, own=(140, 14))
+    assert "+13.0 points over the own models at 77.0 %" in headline(run, assess(run))

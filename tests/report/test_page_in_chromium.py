@@ -45,7 +45,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ten = [f"class {place}" for place in range(10)]
     stories = {
         "hospitals": made_story(subgroups=["female", "male"], rounds=9),
-        "twenty": made_story(20, ["local", "feddes", "fedavg", "stacking", "fedmosaic"], classes=ten, rounds=9),
+        "twenty": made_story(20, ["local", "peerwise", "fedavg", "stacking", "fedmosaic"], classes=ten, rounds=9),
         "hostile": made_story(HOSTILE, ["local", *HOSTILE], classes=HOSTILE[:3], rounds=5, subgroups=HOSTILE[:4]),
     }
     for name, story in stories.items():

@@ -21,7 +21,7 @@ ORDER = ["methods", "gain", "cost", "trust", "selection", "calibration", "subgro
 
 @pytest.fixture(scope="module")
 def hospitals() -> Story:
-    methods = ["local", "feddes", "stacking", "global_ensemble"]
+    methods = ["local", "peerwise", "stacking", "global_ensemble"]
     run = simulate("heart_disease", models=["logistic"], methods=methods, seeds=1, subgroup="sex")
     return story_of(run, assess(run, classes=run.classes))
 
@@ -40,7 +40,7 @@ def test_the_sentence_comes_first_then_every_part_in_its_order(hospitals: Story)
     assert [section.get("id") for section in page.iter("section")] == ORDER
     first = page.find(".//section[@id='methods']")
     assert first is not None
-    assert words(first.find(".//tbody")).startswith("local")
+    assert words(first.find(".//tbody")).startswith("own")
 
 
 def test_the_contents_lead_to_every_part_and_headings_skip_no_level(hospitals: Story) -> None:
@@ -128,7 +128,7 @@ def test_rounds_have_learning_curves_and_lambda_a_chart_of_its_own() -> None:
     [
         made_story(sites=1),
         made_story(methods=["local"]),
-        made_story(methods=["a", "feddes"], sites=2),
+        made_story(methods=["a", "peerwise"], sites=2),
         made_story(sites=3, seeds=2, subgroups=["f", "m"]),
         made_story(sites=1, is_site=True, peers=["north", "south"]),
         made_story(sites=9, classes=[f"class {place}" for place in range(30)]),

@@ -32,8 +32,8 @@ def test_one_round_of_many_is_not_read_as_so_many_of_them() -> None:
 
 
 def test_methods_that_had_all_sites_all_the_time_are_told_in_one_line() -> None:
-    (line,) = all_sites_lines(["feddes", "centralised"])
-    assert line.startswith("feddes, centralised: one round only, with all sites all the time")
+    (line,) = all_sites_lines(["peerwise", "centralised"])
+    assert line.startswith("peerwise, centralised: one round only, with all sites all the time")
     assert list(all_sites_lines([])) == []
 
 

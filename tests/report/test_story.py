@@ -51,7 +51,7 @@ def test_a_gain_that_is_not_over_the_line_of_local_is_told(tmp_path: Path) -> No
 def test_every_table_is_there_in_the_order_of_reading(story: Story) -> None:
     assert list(story.sheets) == ALWAYS
     assert story.title == "heart_disease, 4 sites, 2 seeds"
-    assert "feddes" in story.headline
+    assert "peerwise" in story.headline
     for sheet in story.sheets.values():
         assert sheet.rows
         assert {len(row) for row in sheet.rows} == {len(sheet.columns)}
@@ -60,30 +60,30 @@ def test_every_table_is_there_in_the_order_of_reading(story: Story) -> None:
 
 def test_the_methods_table_says_what_the_assessment_found(story: Story) -> None:
     rows = {row["method"]: row for row in as_plain(story.sheets["methods"])["rows"]}
-    found = story.found.methods.loc["feddes"]
-    assert rows["feddes"]["accuracy"] == found["accuracy"]
-    assert rows["feddes"]["accuracy_worst"] == found["accuracy_worst"]
-    assert rows["feddes"]["accuracy_gain_low"] == found["accuracy_gain_low"]
-    assert rows["feddes"]["no_worse_of"] == 8
-    assert rows["feddes"]["no_worse_at"] == round((1 - found["accuracy_losses"]) * 8)
-    assert rows["feddes"]["bytes_sent"] == found["bytes_sent"]
-    assert rows["local"]["accuracy_gain"] is None
-    assert rows["feddes"]["seconds"] > rows["local"]["seconds"] * 0.5 > 0
+    found = story.found.methods.loc["peerwise"]
+    assert rows["peerwise"]["accuracy"] == found["accuracy"]
+    assert rows["peerwise"]["accuracy_worst"] == found["accuracy_worst"]
+    assert rows["peerwise"]["accuracy_gain_low"] == found["accuracy_gain_low"]
+    assert rows["peerwise"]["no_worse_of"] == 8
+    assert rows["peerwise"]["no_worse_at"] == round((1 - found["accuracy_losses"]) * 8)
+    assert rows["peerwise"]["bytes_sent"] == found["bytes_sent"]
+    assert rows["local"]["over_own"] is None
+    assert rows["peerwise"]["seconds"] > rows["local"]["seconds"] * 0.5 > 0
 
 
 def test_the_tables_behind_the_pictures_add_up(story: Story) -> None:
     plain = {key: as_plain(sheet)["rows"] for key, sheet in story.sheets.items()}
     for row in plain["trust"]:
         assert sum(value for key, value in row.items() if key != "site") == pytest.approx(1)
-    tested = sum(len(t["y"]) for (_, m, _), t in story.run.predictions.items() if m == "feddes")
-    assert sum(row["rows"] for row in plain["calibration"] if row["method"] == "feddes") == tested
-    right = sum(row["rows"] * row["accuracy"] for row in plain["calibration"] if row["method"] == "feddes")
-    answers = [t for (_, m, _), t in story.run.predictions.items() if m == "feddes"]
+    tested = sum(len(t["y"]) for (_, m, _), t in story.run.predictions.items() if m == "peerwise")
+    assert sum(row["rows"] for row in plain["calibration"] if row["method"] == "peerwise") == tested
+    right = sum(row["rows"] * row["accuracy"] for row in plain["calibration"] if row["method"] == "peerwise")
+    answers = [t for (_, m, _), t in story.run.predictions.items() if m == "peerwise"]
     assert right == pytest.approx(sum((t["probabilities"].argmax(axis=1) == t["y"]).sum() for t in answers))
     for row in plain["split"]:
         assert row["healthy"] + row["disease"] == row["train_rows"]
     assert len(plain["home"]) == 4 * 2 * 2
-    assert f"rho {story.found.methods.loc['feddes', 'home_spearman']:.2f}" in story.sheets["home"].about
+    assert f"rho {story.found.methods.loc['peerwise', 'home_spearman']:.2f}" in story.sheets["home"].about
     assert plain["ensemble"][-1]["size_mean"] == pytest.approx(
         np.mean(np.concatenate([(t["details"]["trust"] > 0).sum(axis=1) for t in answers]))
     )
@@ -137,7 +137,7 @@ def test_a_report_without_its_case_holds_none(story: Story, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("settings", [
-    {"methods": ["feddes"]},
+    {"methods": ["peerwise"]},
     {"methods": ["local"]},
     {"methods": ["local", "centralised"], "seeds": 1},
     {"methods": ["local", "best_single"], "test": "common"},

@@ -70,28 +70,28 @@ def lines_of(text: str, method: str) -> list[list[str]]:
 
 
 def test_numbers_are_percent_with_a_sign_where_it_is_a_gain() -> None:
-    right, own, balanced, worth, trusted, _ = lines_of(shown(summary(["local", "low", "feddes"])), "feddes")
-    assert right == ["feddes", "60.0", "12.3", "1.2", "25.0", "60.0", "1.2", "25.0"]
-    assert own == ["feddes", "+5.0", "-12.3", "to", "+12.3", "100/0/0", "12.34", "150", "3"]
+    right, own, balanced, worth, trusted, _ = lines_of(shown(summary(["local", "low", "peerwise"])), "peerwise")
+    assert right == ["peerwise", "60.0", "12.3", "1.2", "25.0", "60.0", "1.2", "25.0"]
+    assert own == ["peerwise", "+5.0", "-12.3", "to", "+12.3", "100/0/0", "12.34", "150", "3"]
     assert balanced == own[:-2]
-    assert worth == ["feddes", "100.0", "100.0", "100.0", "100.0", "100.0", "12.35", "2.00"]
-    assert trusted == ["feddes", "123", "120", "100.0", "100.0", "-123.4", "100.0", "123", "-0.55"]
+    assert worth == ["peerwise", "100.0", "100.0", "100.0", "100.0", "100.0", "12.35", "2.00"]
+    assert trusted == ["peerwise", "123", "120", "100.0", "100.0", "-123.4", "100.0", "123", "-0.55"]
 
 
 def test_the_cost_has_rounds_and_bytes_sent_and_received() -> None:
-    cost = lines_of(shown(summary(["local", "feddes"])), "feddes")[-1]
-    assert cost == ["feddes", "1000", "780", "MB", "78", "GB", "12346", "12346", "12346", "12346"]
-    bare = summary(["feddes"]).drop(columns=["bytes_received", "rounds"])
-    assert lines_of(shown(bare), "feddes")[-1][:5] == ["feddes", "-", "780", "MB", "-"]
+    cost = lines_of(shown(summary(["local", "peerwise"])), "peerwise")[-1]
+    assert cost == ["peerwise", "1000", "780", "MB", "78", "GB", "12346", "12346", "12346", "12346"]
+    bare = summary(["peerwise"]).drop(columns=["bytes_received", "rounds"])
+    assert lines_of(shown(bare), "peerwise")[-1][:5] == ["peerwise", "-", "780", "MB", "-"]
 
 
 def test_the_number_of_tests_is_told() -> None:
-    assert "of 200 sites x seeds (exact McNemar test at 5 %, Holm-corrected)" in shown(summary(["feddes"]))
+    assert "of 200 sites x seeds (exact McNemar test at 5 %, Holm-corrected)" in shown(summary(["peerwise"]))
 
 
 def test_without_own_models_there_is_no_table_against_them() -> None:
-    assert "Against the own models: accuracy" in shown(summary(["feddes"]))
-    assert "Against" not in shown(summary(["feddes"], paired=False))
+    assert "Against the own models: accuracy" in shown(summary(["peerwise"]))
+    assert "Against" not in shown(summary(["peerwise"], paired=False))
     assert "Against" not in shown(summary(["local"]))
 
 
@@ -102,7 +102,7 @@ def test_methods_that_do_not_choose_have_no_table_of_choices() -> None:
 
 
 def test_more_than_two_classes_have_no_columns_of_dashes() -> None:
-    table = summary(["local", "feddes"])
+    table = summary(["local", "peerwise"])
     table[["sensitivity", "specificity"]] = np.nan
     assert "tivity" not in shown(table)
     assert "AUROC" in shown(table)
@@ -112,9 +112,9 @@ def test_the_bare_summary_of_results_has_tables_too() -> None:
     """What `summarise` gives by itself, without tests and intervals."""
     lost = ["tests", "significantly_better", "significantly_worse", "oracle_gap_closed", "trust_on_wrong", "mismatch"]
     ends = [f"{metric}_gain_{end}" for metric in ("accuracy", "balanced_accuracy") for end in ("low", "high")]
-    text = shown(summary(["local", "feddes"]).drop(columns=[*lost, *ends, "home_spearman"]))
+    text = shown(summary(["local", "peerwise"]).drop(columns=[*lost, *ends, "home_spearman"]))
     assert "sig." not in text
-    assert lines_of(text, "feddes")[1] == ["feddes", "+0.0", "-", "100/0/0", "12.34"]
+    assert lines_of(text, "peerwise")[1] == ["peerwise", "+0.0", "-", "100/0/0", "12.34"]
 
 
 def test_subgroups_sites_that_fell_back_and_models_left_out_follow_the_tables() -> None:
@@ -126,20 +126,20 @@ def test_subgroups_sites_that_fell_back_and_models_left_out_follow_the_tables() 
             for name in ("local", "global_ensemble~abc123")
         ]
     )
-    why = {"seed": 2, "method": "feddes", "site": "ward", "to": "its own models", "why": "the loss was NaN"}
-    lost = {"seed": 0, "method": "feddes", "site": "ward", "model": "[net]@b", "why": "on train rows: NaN"}
+    why = {"seed": 2, "method": "peerwise", "site": "ward", "to": "its own models", "why": "the loss was NaN"}
+    lost = {"seed": 0, "method": "peerwise", "site": "ward", "model": "[net]@b", "why": "on train rows: NaN"}
     found = Assessment({"positive": None}, summary(["local"]), pd.DataFrame(), groups, pd.DataFrame(), [why], [lost])
     text = io.StringIO()
     print_assessment(found, Console(file=text, width=80, highlight=False))
     assert "Subgroup [bold]old: 12 test rows a seed" in text.getvalue()
     assert "…" not in text.getvalue()
     assert lines_of(text.getvalue(), "global_ensemble~abc123")[0][-1] == "-12.3"
-    assert "Site ward (seed 2, feddes): answered by its own models, because the loss was NaN" in text.getvalue()
-    assert "Site ward (seed 0, feddes): without [net]@b, because on train rows: NaN" in text.getvalue()
+    assert "Site ward (seed 2, peerwise): answered by its own models, because the loss was NaN" in text.getvalue()
+    assert "Site ward (seed 0, peerwise): without [net]@b, because on train rows: NaN" in text.getvalue()
 
 
 def test_what_is_not_known_is_a_dash_and_never_nan() -> None:
-    table = summary(["local", "feddes"])
+    table = summary(["local", "peerwise"])
     table.loc["local"] = np.nan
     text = shown(table)
     assert "nan" not in text

@@ -37,7 +37,7 @@ def written(folder: Path, text: str) -> Path:
         ({"public": -1}, "public is -1"),
         ({"methods": 5}, "methods is 5: expected a list of text"),
         ({"methods": [5]}, r"methods is \(5,\): expected a list of text"),
-        ({"methods": []}, r"methods is empty: expected at least one of .*feddes"),
+        ({"methods": []}, r"methods is empty: expected at least one of .*peerwise"),
         ({"methods": ["local", "local"]}, "methods names 'local' twice"),
         ({"methods": "fedes"}, r"methods: unknown method 'fedes': did you mean 'feddes'\? Choices: .*local"),
         ({"models": {"logistic": 1}}, "models is {'logistic': 1}: expected a list of text"),
@@ -68,25 +68,34 @@ def written(folder: Path, text: str) -> Path:
         ),
         ({"partition": "disjoint", "partition_settings": {"alpha": 1}}, "unknown parameter 'alpha': there are none"),
         ({"method": 3}, "method is 3: expected a table of a table"),
-        ({"method": {"feddes": 3}}, "method is {'feddes': 3}: expected a table of a table"),
+        ({"method": {"peerwise": 3}}, "method is {'peerwise': 3}: expected a table of a table"),
         ({"method": {"fedes": {}}}, "method: unknown method 'fedes'"),
-        ({"method": {"feddes": {"kk": 1}}}, r"method.feddes: unknown parameter 'kk': did you mean 'k'\?"),
-        ({"method": {"feddes": {"k": "x"}}}, "method.feddes.k is 'x': expected a whole number"),
-        ({"methods": ["local"], "method": {"feddes": {"k": 3}}}, r"method.feddes has settings, but methods is local"),
-        ({"methods": ["feddes"], "method": {"feddes:a": {}}}, r"method.feddes:a has settings, but methods is feddes"),
+        ({"method": {"peerwise": {"kk": 1}}}, r"method.peerwise: unknown parameter 'kk': did you mean 'k'\?"),
+        ({"method": {"peerwise": {"k": "x"}}}, "method.peerwise.k is 'x': expected a whole number"),
+        (
+            {"methods": ["local"], "method": {"peerwise": {"k": 3}}},
+            r"method.peerwise has settings, but methods is local",
+        ),
+        (
+            {"methods": ["peerwise"], "method": {"peerwise:a": {}}},
+            r"method.peerwise:a has settings, but methods is peerwise",
+        ),
         ({"methods": "fedes:a"}, r"methods: unknown method 'fedes:a'"),
-        ({"methods": "feddes:"}, r"method 'feddes:' has the tag '': expected letters, digits, dashes and underscores"),
-        ({"methods": "feddes:a/b"}, r"has the tag 'a/b'"),
-        ({"methods": "feddes:a:b"}, r"has the tag 'a:b'"),
-        ({"methods": f"feddes:{'a' * 41}"}, r"has the tag 'a{41}': expected letters, .*, at most 40"),
-        ({"methods": "feddes:a,feddes:a"}, "methods names 'feddes:a' twice"),
-        ({"methods": "feddes:a", "method": {"feddes:a": {"kk": 1}}}, r"method.feddes:a: unknown parameter 'kk'"),
+        (
+            {"methods": "peerwise:"},
+            r"method 'peerwise:' has the tag '': expected letters, digits, dashes and underscores",
+        ),
+        ({"methods": "peerwise:a/b"}, r"has the tag 'a/b'"),
+        ({"methods": "peerwise:a:b"}, r"has the tag 'a:b'"),
+        ({"methods": f"peerwise:{'a' * 41}"}, r"has the tag 'a{41}': expected letters, .*, at most 40"),
+        ({"methods": "peerwise:a,peerwise:a"}, "methods names 'peerwise:a' twice"),
+        ({"methods": "peerwise:a", "method": {"peerwise:a": {"kk": 1}}}, r"method.peerwise:a: unknown parameter 'kk'"),
         ({"public_alpha": 0.1}, "public_alpha is 0.1 and public 0: expected a number above 0, and public rows"),
         ({"public": 5, "public_alpha": 0}, "public_alpha is 0 and public 5: expected a number above 0"),
         ({"flipped": -1}, "flipped is -1: expected a whole number of at least 0"),
         ({"tune": -1}, "tune is -1"),
-        ({"tune": 3}, "tune is 3, but none of local, feddes trains in rounds: add a method that does, e.g. fedavg"),
-        ({"training": {"lr": 1}}, "training is {'lr': 1}, but none of local, feddes trains in rounds"),
+        ({"tune": 3}, "tune is 3, but none of local, peerwise trains in rounds: add a method that does, e.g. fedavg"),
+        ({"training": {"lr": 1}}, "training is {'lr': 1}, but none of local, peerwise trains in rounds"),
         ({"methods": "fedavg", "training": {"lrr": 1}}, r"training: unknown parameter 'lrr': did you mean 'lr'\?"),
         ({"methods": "fedavg", "training": {"rounds": 0}}, "training.rounds is 0: expected at least 1"),
         ({"methods": "fedavg", "training": {"batch_size": 0}}, "training.batch_size is 0: expected at least 1"),
@@ -111,12 +120,13 @@ def test_a_wrong_experiment_is_refused_with_the_key_and_the_choices(settings: di
 
 
 def test_names_may_be_a_list_or_divided_by_commas() -> None:
-    assert Experiment(methods="local, feddes").methods == Experiment(methods=["local", "feddes"]).methods  # type: ignore[arg-type]
+    assert Experiment(methods="local, peerwise").methods == Experiment(methods=["local", "peerwise"]).methods  # type: ignore[arg-type]
 
 
 def test_what_decides_the_models_decides_the_folder_and_nothing_else() -> None:
-    base = Experiment(methods=("feddes",))
-    same = [Experiment(methods=("local", "feddes"), seeds=9, method={"feddes": {"k": 7}}), Experiment(subgroup="sex"),
+    base = Experiment(methods=("peerwise",))
+    same = [Experiment(methods=("local", "peerwise"), seeds=9, method={"peerwise": {"k": 7}}),
+            Experiment(subgroup="sex"),
             Experiment(methods=("fedavg",), training={"lr": 0.1}, tune=3, join=0.5, absent={"a": [1]})]  # fmt: skip
     other = [Experiment(rows=99), Experiment(models=("logistic",)), Experiment(epochs=3), Experiment(folds=4),
              Experiment(partition="natural"), Experiment(public=3), Experiment(public=3, public_alpha=0.1),
@@ -126,22 +136,22 @@ def test_what_decides_the_models_decides_the_folder_and_nothing_else() -> None:
 
 
 def test_a_method_with_settings_of_its_own_has_a_label_of_its_own() -> None:
-    plain, seven, eight = (Experiment(method={"feddes": {"k": k}} if k else {}) for k in (0, 7, 8))
-    assert plain.label("feddes") == "feddes"
-    assert plain.label("feddes") != seven.label("feddes") != eight.label("feddes")
+    plain, seven, eight = (Experiment(method={"peerwise": {"k": k}} if k else {}) for k in (0, 7, 8))
+    assert plain.label("peerwise") == "peerwise"
+    assert plain.label("peerwise") != seven.label("peerwise") != eight.label("peerwise")
     assert seven.label("local") == "local"
 
 
 def test_a_tag_makes_a_second_method_of_one_and_is_its_label() -> None:
-    both = Experiment(methods=("feddes", "feddes:wide"), method={"feddes:wide": {"k": 9}, "feddes": {"k": 3}})
-    assert both.label("feddes:wide") == "feddes:wide"
-    assert both.label("feddes").startswith("feddes~")
-    assert (both.settings("feddes"), both.settings("feddes:wide")) == ({"k": 3}, {"k": 9})
+    both = Experiment(methods=("peerwise", "peerwise:wide"), method={"peerwise:wide": {"k": 9}, "peerwise": {"k": 3}})
+    assert both.label("peerwise:wide") == "peerwise:wide"
+    assert both.label("peerwise").startswith("peerwise~")
+    assert (both.settings("peerwise"), both.settings("peerwise:wide")) == ({"k": 3}, {"k": 9})
 
 
 def test_a_methods_own_settings_go_before_the_budget_of_the_run() -> None:
     found = Experiment(
-        methods=("fedavg", "fedavg:slow", "local", "centralised", "feddes"),
+        methods=("fedavg", "fedavg:slow", "local", "centralised", "peerwise"),
         training={"lr": 0.5, "rounds": 7},
         method={"fedavg:slow": {"lr": 0.001}, "local": {"rounds": 9}},
     )
@@ -150,11 +160,11 @@ def test_a_methods_own_settings_go_before_the_budget_of_the_run() -> None:
     assert found.budget("fedavg:slow") == {"lr": 0.001, "rounds": 7, **rest}
     assert found.budget("local") == {"lr": 0.5, "rounds": 9, **rest}
     assert found.budget("centralised") == found.budget("fedavg")
-    assert found.budget("feddes") is None
+    assert found.budget("peerwise") is None
 
 
 def test_without_a_method_that_trains_in_rounds_local_has_no_budget() -> None:
-    found = Experiment(methods=("local", "centralised", "feddes"))
+    found = Experiment(methods=("local", "centralised", "peerwise"))
     assert not found.by_rounds
     assert found.budget("local") is found.budget("centralised") is None
 
@@ -170,12 +180,12 @@ def test_a_grid_gives_one_experiment_for_each_point(tmp_path: Path) -> None:
         """
         dataset = "digits"
         partition = "dirichlet"
-        methods = ["local", "feddes"]
+        methods = ["local", "peerwise"]
         [partition_settings]
         min_rows = 5
         [grid]
         "partition_settings.alpha" = [0.1, 1]
-        "feddes.k" = [3, 7]
+        "peerwise.k" = [3, 7]
         models = [["logistic"], ["logistic", "forest"]]
         """,
     )
@@ -183,18 +193,18 @@ def test_a_grid_gives_one_experiment_for_each_point(tmp_path: Path) -> None:
     assert len(found) == 8
     one = found["trial-alpha0.1-k7-modelslogistic,forest"]
     assert one.partition_settings == {"min_rows": 5, "alpha": 0.1}
-    assert one.method == {"feddes": {"k": 7}}
+    assert one.method == {"peerwise": {"k": 7}}
     assert one.models == ("logistic", "forest")
     assert len({each.pool_key for each in found.values()}) == 4
     assert all(Path(name).name == name for name in found)
 
 
 def test_the_table_fast_takes_the_place_of_full_sizes_only_when_asked(tmp_path: Path) -> None:
-    path = written(tmp_path, 'dataset = "digits"\nrows = 900\nmethods = ["local", "feddes"]\n[fast]\nrows = 200\n'
-                             '"feddes.k" = 3\n[grid]\nsites = [2, 3]\n')  # fmt: skip
+    path = written(tmp_path, 'dataset = "digits"\nrows = 900\nmethods = ["local", "peerwise"]\n[fast]\nrows = 200\n'
+                             '"peerwise.k" = 3\n[grid]\nsites = [2, 3]\n')  # fmt: skip
     assert [one.rows for one in read_experiments(path).values()] == [900, 900]
     small = read_experiments(path, fast=True)
-    assert [(one.sites, one.rows, one.settings("feddes")) for one in small.values()] == [
+    assert [(one.sites, one.rows, one.settings("peerwise")) for one in small.values()] == [
         (2, 200, {"k": 3}),
         (3, 200, {"k": 3}),
     ]
@@ -236,7 +246,7 @@ def test_without_a_grid_there_is_one_experiment_named_after_the_file(tmp_path: P
         ("[grid]\nsites = [3, -1]", "sites is -1"),
         ("[grid]\n'fedes.k' = [3]", "unknown method or experiment key 'fedes': did you mean 'feddes'"),
         ("dataset = 'digits'\n[grid]\n'dataset.x' = [3]", "'dataset' is 'digits', which has no keys of its own"),
-        ("[grid]\n'feddes.kk' = [3]", "unknown parameter 'kk'"),
+        ("[grid]\n'peerwise.kk' = [3]", "unknown parameter 'kk'"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_path(tmp_path: Path, text: str, message: str) -> None:
@@ -257,10 +267,10 @@ def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_pat
     ("key", "expected"),
     [
         ("seeds", {"seeds": 7}),
-        ("feddes.k", {"method": {"feddes": {"k": 7}}}),
-        ("method.feddes.k", {"method": {"feddes": {"k": 7}}}),
-        ("feddes:a.k", {"method": {"feddes:a": {"k": 7}}}),
-        ("method.feddes:a.k", {"method": {"feddes:a": {"k": 7}}}),
+        ("peerwise.k", {"method": {"peerwise": {"k": 7}}}),
+        ("method.peerwise.k", {"method": {"peerwise": {"k": 7}}}),
+        ("peerwise:a.k", {"method": {"peerwise:a": {"k": 7}}}),
+        ("method.peerwise:a.k", {"method": {"peerwise:a": {"k": 7}}}),
         ("training.lr", {"training": {"lr": 7}}),
         ("absent.site-0", {"absent": {"site-0": 7}}),
         ("options.target", {"options": {"target": 7}}),
@@ -274,19 +284,19 @@ def test_a_dotted_key_sets_one_value(key: str, expected: dict[str, Any]) -> None
 
 
 def test_a_dotted_key_below_a_plain_value_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'feddes' is 3, which has no keys of its own"):
-        set_key({"method": {"feddes": 3}}, "feddes.k", 7)
+    with pytest.raises(ConfigError, match="'peerwise' is 3, which has no keys of its own"):
+        set_key({"method": {"peerwise": 3}}, "peerwise.k", 7)
 
 
 def test_an_experiment_survives_its_own_toml(tmp_path: Path) -> None:
     experiment = Experiment(
         dataset="digits", rows=50, partition="exdir", partition_settings={"alpha": 0.5}, sites=4, models=("mlp",),
-        epochs=3, methods=("feddes:a", "fedavg"), method={"feddes:a": {"k": 3, "random_state": None}}, seeds=2,
+        epochs=3, methods=("peerwise:a", "fedavg"), method={"peerwise:a": {"k": 3, "random_state": None}}, seeds=2,
         public=20, public_alpha=0.5, flipped=1, training={"lr": 0.1}, tune=2, join=0.5, absent={"site-1": [0, 2]},
     )  # fmt: skip
     read = read_experiments(written(tmp_path, experiment.to_toml()))["trial"]
-    assert read.method == {"feddes:a": {"k": 3}}
-    assert (read.pool_key, read.seeds, read.methods) == (experiment.pool_key, 2, ("feddes:a", "fedavg"))
+    assert read.method == {"peerwise:a": {"k": 3}}
+    assert (read.pool_key, read.seeds, read.methods) == (experiment.pool_key, 2, ("peerwise:a", "fedavg"))
     assert (read.training, read.tune, read.join) == ({"lr": 0.1}, 2, 0.5)
     assert read.absent == {"site-1": [0, 2]}
 
@@ -295,5 +305,5 @@ def test_an_experiment_survives_its_own_toml(tmp_path: Path) -> None:
 def test_the_experiments_in_the_repository_are_in_order(name: str, points: int) -> None:
     found = read_experiments(EXPERIMENTS / f"{name}.toml")
     assert len(found) == points
-    assert all({"local", "feddes"} <= set(each.methods) for each in found.values())
+    assert all({"local", "peerwise"} <= set(each.methods) for each in found.values())
     assert len({each.pool_key for each in found.values()}) == points

@@ -128,8 +128,8 @@ def test_a_site_that_trains_nothing_shares_nothing_and_asks_its_peers(
 
 def test_a_site_with_one_bad_recipe_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     unlucky(monkeypatch, "forest")
-    run = simulate("digits", **{**SMALL, "models": ["logistic", "forest"]}, methods="local,best_single,feddes")
-    for method in ("local", "best_single", run.experiment.label("feddes")):
+    run = simulate("digits", **{**SMALL, "models": ["logistic", "forest"]}, methods="local,best_single,peerwise")
+    for method in ("local", "best_single", run.experiment.label("peerwise")):
         assert fell_back(run, method) == {SITE: ("other own models", "forest: FloatingPointError: overflow")}
     models = run.predictions[0, "best_single", "site-0"]["details"]["models"]
     assert models == ["forest@site-0", "logistic@site-0", "logistic@site-1", "forest@site-2", "logistic@site-2"]
@@ -175,7 +175,7 @@ def test_a_site_with_nothing_to_train_on_asks_its_peers() -> None:
 @pytest.mark.parametrize("spoiled", [{"label": 1}, {"rows": 2}, {"rows": 1}], ids=str)
 def test_one_class_two_rows_or_one_row_are_no_failure(spoiled: dict[str, int]) -> None:
     run = simulate(
-        hospitals(**spoiled), models="mlp,logistic", epochs=2, folds=2, seeds=1, methods="local,best_single,feddes"
+        hospitals(**spoiled), models="mlp,logistic", epochs=2, folds=2, seeds=1, methods="local,best_single,peerwise"
     )
     assert all(fell_back(run, method) == {} for method in run.results["method"].unique())
     assert len(run.results) == 9

@@ -50,7 +50,7 @@ def test_settings_can_be_changed_for_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"methd": "feddes"}, "unknown .*'methd': did you mean 'method'"),
+        ({"methd": "peerwise"}, "unknown .*'methd': did you mean 'method'"),
         ({"method": "fedess"}, "did you mean 'feddes'"),
         ({"settings": '{"kk": 7}'}, "'kk'"),
         ({"settings": "k=7"}, "settings is 'k=7': expected an object in JSON"),
@@ -90,13 +90,13 @@ def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: Any) -> N
 
 
 def test_for_real_sites_no_data_set_is_named(tmp_path: Path, capsys: Any) -> None:
-    found = written(tmp_path, "--nodes", "3", "--set", "feddes.k=9")
+    found = written(tmp_path, "--nodes", "3", "--set", "peerwise.k=9")
     assert (found.research, found.settings, found.make().rounds) == ({}, {"k": 9}, 1)
     assert "flwr run" in capsys.readouterr().out
 
 
 def test_settings_of_another_method_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the method is 'feddes'"):
+    with pytest.raises(ConfigError, match="the method is 'peerwise'"):
         written(tmp_path, "--set", "fedproto.rounds=4")
 
 

@@ -50,13 +50,13 @@ def started(deployment: Deployment) -> None:
 def test_a_hub_and_three_sites_answer_as_one_process_does(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment:
         started(deployment)
-        deployment.do(commands("peerwise flower app --method feddes"))
+        deployment.do(commands("peerwise flower app --method peerwise"))
         deployment.do(commands("flwr run app ours --stream --run-config"))
         assert [run["status"] for run in deployment.runs()] == ["finished:completed"] * 2, deployment.logs()
         ours = [process.pid for one in deployment.started for process in psutil.Process(one.pid).children(True)]
     research = {"dataset": "heart_disease", "partition": "dirichlet", "sites": 3, "models": "mlp"}
     research |= {"folds": 2, "epochs": 5}
-    same(tmp_path / "results", FlowerSettings(method="feddes", research=research, nodes=3))
+    same(tmp_path / "results", FlowerSettings(method="peerwise", research=research, nodes=3))
     proto = {"rounds": 2, "lr": 0.1}
     same(tmp_path / "proto", FlowerSettings(method="fedproto", settings=proto, research=research, nodes=3))
     assert not [pid for pid in ours if psutil.pid_exists(pid)], "nothing is left running"

@@ -27,7 +27,7 @@ Wrapped = Callable[[Message, Context], Message]
 
 
 def asked(tmp_path: Path, method: str = "fedproto", **settings: Any) -> FlowerSettings:
-    trained = {} if method in ("feddes", "stacking") else {"rounds": 3, "lr": 0.1}
+    trained = {} if method in ("peerwise", "stacking") else {"rounds": 3, "lr": 0.1}
     given = {"settings": trained, "research": HEART, "nodes": 4, "deadline": 60.0, "seed": 1, "out": str(tmp_path)}
     return FlowerSettings(method=method, **{**given, **settings})
 
@@ -62,7 +62,7 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert np.array_equal(found[name]["probabilities"], probabilities), name
 
 
-@pytest.mark.parametrize("method", ["feddes", "stacking", "fedproto", "scaffold", "ditto", "fedmosaic"])
+@pytest.mark.parametrize("method", ["peerwise", "stacking", "fedproto", "scaffold", "ditto", "fedmosaic"])
 def test_a_method_on_flower_answers_as_in_one_process(method: str, tmp_path: Path) -> None:
     settings = asked(tmp_path, method, research={**HEART, "public": 40} if method == "fedmosaic" else HEART)
     known, answers = run(settings)
@@ -109,7 +109,7 @@ def with_models(change: Callable[[bytes], bytes]) -> Wrapped:
 def test_a_model_that_does_not_pass_the_gate_costs_its_sender_alone(
     change: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    settings = asked(tmp_path, "feddes")
+    settings = asked(tmp_path, "peerwise")
     known, answers = run(settings, grid_of(settings, hungarian=with_models(change)))
     expected = in_process(settings, without="hungarian")
     same({name: tree for name, tree in answers.items() if name != "hungarian"}, expected)

@@ -26,7 +26,7 @@ from peerwise.run.peer.founding import found
 from peerwise.run.rounds import answer, run_method
 
 HOSPITALS = ["cleveland", "hungarian", "long_beach", "switzerland"]
-TRAINED = {"feddes": {}, "fedproto": {"rounds": 3, "lr": 0.1}}
+TRAINED = {"peerwise": {}, "fedproto": {"rounds": 3, "lr": 0.1}}
 
 
 def table(data: Dataset, name: str) -> pd.DataFrame:

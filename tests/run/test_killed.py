@@ -82,7 +82,7 @@ def nothing_twice(whole: Run, folder: Path) -> None:
     "methods",
     [
         "local,mean",
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("best_single,feddes", "to_share,to_learn,to_answer")),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("best_single,peerwise", "to_share,to_learn,to_answer")),
     ],
 )
 def test_dying_in_the_midst_of_any_write_changes_nothing(tmp_path: Path, methods: str, offer: Any) -> None:

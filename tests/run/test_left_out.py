@@ -50,11 +50,11 @@ def check_told(told: dict[str, dict[str, str]]) -> None:
 
 
 def test_a_site_does_without_the_model_that_fails_there_and_the_others_stay(tmp_path: Path) -> None:
-    methods = "local,global_ensemble,best_single,feddes"
+    methods = "local,global_ensemble,best_single,peerwise"
     run = simulate("heart_disease", out=tmp_path, **SETTINGS, methods=methods)
     assert (run.results["fell_back_to"] == "").all()
     assert left_out(run, "local") == {site: {} for site in FAILED}
-    for method in ("global_ensemble", "best_single", run.experiment.label("feddes")):
+    for method in ("global_ensemble", "best_single", run.experiment.label("peerwise")):
         check_told(left_out(run, method))
         for site, models in FAILED.items():
             details = run.predictions[0, method, site]["details"]

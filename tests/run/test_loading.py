@@ -17,13 +17,13 @@ from peerwise.errors import ConfigError, PeerwiseError
 from peerwise.run import Run, load_run, simulate
 from peerwise.run.provenance import bare, work_sessions
 
-TINY: dict[str, Any] = {"models": ["logistic"], "folds": 2, "methods": ["local", "feddes", "best_single"], "seeds": 2}
+TINY: dict[str, Any] = {"models": ["logistic"], "folds": 2, "methods": ["local", "peerwise", "best_single"], "seeds": 2}
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     folder = tmp_path_factory.mktemp("run") / "heart"
-    return simulate("heart_disease", out=folder, subgroup="sex", method={"feddes": {"k": 3}}, **TINY), folder
+    return simulate("heart_disease", out=folder, subgroup="sex", method={"peerwise": {"k": 3}}, **TINY), folder
 
 
 def same(first: Any, second: Any) -> bool:
@@ -98,7 +98,7 @@ def test_provenance_says_what_is_needed_and_nothing_private(kept: tuple[Run, Pat
     found = kept[0].provenance
     assert found["packages"]["numpy"] == np.__version__
     assert found["seeds"] == [0, 1]
-    assert found["configuration"]["method"] == {"feddes": {"k": 3}}
+    assert found["configuration"]["method"] == {"peerwise": {"k": 3}}
     assert len(found["data"]["sha256"]) == len(found["sha256"]["split.json"]) == 64
     assert found["sessions"][0]["workers"] == 1
     assert found["cores"] >= 1

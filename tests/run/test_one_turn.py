@@ -22,7 +22,7 @@ from peerwise.run.rounds import RUN, answer, combined, combines, run_method
 Packed = tuple[bytes, dict[str, bytes]]
 TRAINED = {"rounds": 3, "lr": 0.1}
 REAL: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "feddes": ({}, ("logistic", "forest")),
+    "peerwise": ({}, ("logistic", "forest")),
     "stacking": ({}, ("logistic", "forest")),
     "fedavg": (TRAINED, ("mlp",)),
     "fedbn": (TRAINED, ("mlp",)),

@@ -19,16 +19,20 @@ from peerwise.run.opened import explanation_of, rows_in_turn, shown_case
 @pytest.fixture(scope="module")
 def run() -> Run:
     return simulate(
-        "heart_disease", models=["logistic", "forest"], folds=2, methods=["local", "global_ensemble", "feddes"], seeds=1
+        "heart_disease",
+        models=["logistic", "forest"],
+        folds=2,
+        methods=["local", "global_ensemble", "peerwise"],
+        seeds=1,
     )
 
 
 def test_the_first_row_whose_answer_was_changed_is_opened(run: Run) -> None:
     opened = run.opened
     assert opened is not None
-    assert (opened["method"], opened["seed"], opened["part"]) == ("feddes", 0, "test")
+    assert (opened["method"], opened["seed"], opened["part"]) == ("peerwise", 0, "test")
     for (_, method, site), tree in run.predictions.items():
-        if method == "feddes":
+        if method == "peerwise":
             changed = tree["probabilities"].argmax(axis=1) != tree["details"]["own"].argmax(axis=1)
             if changed.any():
                 assert (site, int(changed.argmax())) == (opened["site"], opened["row"])
@@ -38,7 +42,7 @@ def test_the_first_row_whose_answer_was_changed_is_opened(run: Run) -> None:
 
 def test_what_is_shown_is_what_was_answered(run: Run) -> None:
     opened: dict[str, Any] = run.opened or {}
-    tree = run.predictions[0, "feddes", opened["site"]]
+    tree = run.predictions[0, "peerwise", opened["site"]]
     row = opened["row"]
     said = [opened["probabilities"][name] for name in run.classes]
     assert np.allclose(said, tree["probabilities"][row], atol=1e-6)

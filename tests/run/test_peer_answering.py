@@ -25,7 +25,7 @@ def ward(sites: Sites, frame: pd.DataFrame, name: str = "ward.csv") -> Path:
     return sites.root / name
 
 
-@pytest.mark.parametrize("method", ["feddes", "global_ensemble"])
+@pytest.mark.parametrize("method", ["peerwise", "global_ensemble"])
 def test_trust_sums_to_one_and_is_the_methods_own(method: str, fitted_sites: Sites, worker: Worker) -> None:
     fitted_sites.change("north", method=method)
     fit(fitted_sites["north"], worker)

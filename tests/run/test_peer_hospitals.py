@@ -54,7 +54,7 @@ def go_live(forge: Forge, made: Hospitals, name: str, *more: object) -> Command:
 def test_hospitals_over_the_network_answer_as_in_one_process(forge: Forge, tmp_path: Path) -> None:
     """Two at first; the third comes when these are fitted, and one of them is killed in between."""
     names = NAMES[:3]
-    made = Hospitals(tmp_path, names, method="feddes", models=["logistic"])
+    made = Hospitals(tmp_path, names, method="peerwise", models=["logistic"])
     where = addresses(names)
     made.begin(**{name: where[name] for name in names[:2]})
     running = {name: go_live(forge, made, name) for name in names[:2]}
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_live_as_it_should(forge: Forge, tmp_path: Path) -> None:
 
 
 def live_pair(folder: Path, **more: Any) -> Hospitals:
-    settings = {"method": "feddes", "models": ["logistic"], "most": 40, **more}
+    settings = {"method": "peerwise", "models": ["logistic"], "most": 40, **more}
     made = Hospitals(folder, NAMES[:2], **settings)
     made.begin(**addresses(NAMES[:2]))
     return made
@@ -202,7 +202,7 @@ class Founding:
 
 @pytest.mark.slow
 def test_four_hospitals_one_killed_one_late_one_withdrawn_one_revoked(forge: Forge, tmp_path: Path) -> None:
-    made = Hospitals(tmp_path, NAMES, method="feddes", models=["boosting", "forest", "logistic"])
+    made = Hospitals(tmp_path, NAMES, method="peerwise", models=["boosting", "forest", "logistic"])
     typed = Founding(forge, made, addresses(NAMES))
     typed.found()
     typed.join("hungarian")

@@ -26,7 +26,7 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> tuple[Path, dict[str, object]]:
     names = ["cleveland", "hungarian", "switzerland"]
-    hospitals = Hospitals(tmp_path_factory.mktemp("hospitals"), names, method="feddes", models=["logistic"])
+    hospitals = Hospitals(tmp_path_factory.mktemp("hospitals"), names, method="peerwise", models=["logistic"])
     hospitals.begin()
     for name in names:
         publish(hospitals.peer(name), outbox(hospitals.peer(name)))
@@ -42,12 +42,12 @@ def story(fitted: tuple[Path, dict[str, object]]) -> Story:
 def test_its_figures_are_those_that_fit_has_told(fitted: tuple[Path, dict[str, object]], story: Story) -> None:
     told = fitted[1]["validation"]
     assert isinstance(told, dict)
-    tree = story.run.predictions[0, "feddes", "cleveland"]
+    tree = story.run.predictions[0, "peerwise", "cleveland"]
     assert len(tree["y"]) == told["rows"]
-    assert story.found.methods.loc["feddes", "accuracy"] == told["accuracy"]
+    assert story.found.methods.loc["peerwise", "accuracy"] == told["accuracy"]
     assert story.found.methods.loc["local", "accuracy"] == told["own_accuracy"]
     assert accuracy(tree["y"], tree["details"]["own"].argmax(axis=1)) == told["own_accuracy"]
-    line = story.found.sites.set_index("method").loc["feddes"]
+    line = story.found.sites.set_index("method").loc["peerwise"]
     assert (line["only_ours"], line["only_own"]) == (told["gained"], told["lost"])
 
 
@@ -66,7 +66,7 @@ def test_it_says_that_these_are_validation_rows_and_that_it_must_stay(story: Sto
 def test_the_case_is_opened_by_what_has_not_learned_from_it(story: Story) -> None:
     opened = story.opened
     assert opened is not None
-    tree = story.run.predictions[0, "feddes", "cleveland"]
+    tree = story.run.predictions[0, "peerwise", "cleveland"]
     row = opened["row"]
     assert opened["part"] == "validation"
     assert opened["answer"] == story.run.classes[int(tree["probabilities"][row].argmax())]

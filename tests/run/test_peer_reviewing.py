@@ -11,6 +11,7 @@ from peer_sites import CLASSES, Sites
 
 from peerwise.errors import ConfigError
 from peerwise.methods.own_models import mean_probabilities
+from peerwise.metrics import balanced_accuracy
 from peerwise.models import OnnxModel, one_thread
 from peerwise.models.worker import Worker
 from peerwise.run.peer import arrivals, decided, in_use, review, status
@@ -31,12 +32,16 @@ def test_the_figures_are_those_of_the_models_on_own_validation_rows(pulled: Site
         own = mean_probabilities(site, trained(site).files, site.val.X).argmax(axis=1)
     assert (found["rows"], found["rows_are"]) == (len(site.val), "validation")
     assert found["own_accuracy"] == np.mean(own == site.val.y)
+    assert found["metric"] == "balanced_accuracy"
+    assert found["own_metric"] == balanced_accuracy(site.val.y, own)
     assert found["own_wrong"] == int((own != site.val.y).sum())
     for told, arrival in zip(found["arrivals"], arrivals(pulled["north"]), strict=True):
         data = parcel_of(pulled["north"], arrival)["models"]["logistic"]
         says = OnnxModel(data, name="reference").predict_proba(site.val.X).argmax(axis=1)
         model = told["models"]["logistic"]
         assert model["accuracy"] == np.mean(says == site.val.y)
+        assert model["metric"] == pytest.approx(balanced_accuracy(site.val.y, says))
+        assert not model["near_constant"]
         assert model["right_where_own_fails"] == int((says == site.val.y)[own != site.val.y].sum())
         assert model["never_answers"] == [name for code, name in enumerate(CLASSES) if not (says == code).any()]
         assert (model["bytes"], model["failed"]) == (len(data), None)
@@ -49,6 +54,7 @@ def test_a_model_that_never_names_a_class_is_told(pulled: Sites, worker: Worker)
     pulled.pull("north", worker)
     model = review(pulled["north"], worker, "south")["arrivals"][0]["models"]["blind"]
     assert model["never_answers"] == ["ill", "unclear"], "all its answers are alike, so the first class has them"
+    assert model["near_constant"]
 
 
 def test_one_site_can_be_reviewed_alone(pulled: Sites, worker: Worker) -> None:

@@ -18,7 +18,7 @@ from peerwise.methods import Centralised, Local, Method, OneShot, make_method
 from peerwise.parcels import Keep
 from peerwise.run import run_method
 from peerwise.run.rounds import RUN, answer, begin
-from peerwise.trust import BestSingle, FedDES
+from peerwise.trust import BestSingle, PeerwiseClassifier
 
 
 def test_memory_and_folder_give_identical_answers(tmp_path: Path) -> None:
@@ -32,8 +32,8 @@ def test_memory_and_folder_give_identical_answers(tmp_path: Path) -> None:
     keep = Keep()
     for name, settings in [
         ("best_single", {}),
-        ("feddes", {}),
-        ("feddes_paper", {"epochs": 2, "hidden": 8}),
+        ("peerwise", {}),
+        ("feddes", {"epochs": 2, "hidden": 8}),
         ("centralised", {}),
     ]:
         method = make_method(name, settings, folds=2, epochs=1)
@@ -111,7 +111,7 @@ def test_sites_with_different_columns_are_refused_before_any_training() -> None:
     sites = make_sites(load("heart_disease"), "vertical", 3, recipes=("logistic",), seed=0)
     for site in sites:
         site.keep = never
-    for method in (OneShot(FedDES()), OneShot(BestSingle()), Centralised()):
+    for method in (OneShot(PeerwiseClassifier()), OneShot(BestSingle()), Centralised()):
         with pytest.raises(DataError, match=r"different columns.*matches columns by name"):
             run_method(method, sites)
 

@@ -195,8 +195,8 @@ def test_public_rows_belong_to_no_site(tmp_path: Path) -> None:
 def test_workers_never_change_the_numbers(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"models": ["mlp", "logistic", "forest"], "folds": 2, "epochs": 3, "seeds": 1}
     settings |= {
-        "methods": "local,feddes,feddes_paper,centralised",
-        "method": {"feddes_paper": {"epochs": 3, "hidden": 8}},
+        "methods": "local,peerwise,feddes,centralised",
+        "method": {"feddes": {"epochs": 3, "hidden": 8}},
     }
     one = simulate("heart_disease", out=tmp_path / "1", **settings)
     for workers in (2, 3):
@@ -228,8 +228,12 @@ def test_a_round_based_method_comes_out_as_in_one_process(tmp_path: Path, offer:
 
 
 def test_different_columns_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"FedDES runs one site's models.*Use method 'stacking', which matches"):
-        simulate("heart_disease", out=tmp_path / "run", partition="vertical", sites=3, methods="local,feddes", seeds=1)
+    with pytest.raises(
+        DataError, match=r"PeerwiseClassifier runs one site's models.*Use method 'stacking', which matches"
+    ):
+        simulate(
+            "heart_disease", out=tmp_path / "run", partition="vertical", sites=3, methods="local,peerwise", seeds=1
+        )
     assert not (tmp_path / "run").exists()
     run = simulate("heart_disease", partition="vertical", sites=3, models="logistic", methods="local", seeds=1)
     assert len(run.results) == 3

@@ -22,8 +22,8 @@ if __name__ == "__main__":
     found = []
     for workers in (1, 2):
         out = f"{sys.argv[1]}/{workers}"
-        simulate(data, sites=2, models=["logistic"], methods=["local", "feddes", "feddes_paper"], seeds=1, folds=2,
-                 method={"feddes_paper": {"epochs": 1, "hidden": 8, "batch_size": 4096}}, workers=workers, out=out)
+        simulate(data, sites=2, models=["logistic"], methods=["local", "peerwise", "feddes"], seeds=1, folds=2,
+                 method={"feddes": {"epochs": 1, "hidden": 8, "batch_size": 4096}}, workers=workers, out=out)
         files = sorted(RunFolder(out).path.glob("sites/*/predictions/*.json"))
         found.append([RunFolder(out).load_predictions(f.parts[-3], f.stem)["probabilities"] for f in files])
     assert len(found[0]) == 6

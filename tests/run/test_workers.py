@@ -350,7 +350,7 @@ import sys
 import peerwise
 assert "numpy" not in sys.modules
 run = peerwise.simulate("digits", workers=2, sites=2, rows=200, models=["logistic"], folds=2, seeds=1,
-                        methods="local,feddes")
+                        methods="local,peerwise")
 peerwise.summarise(run.results)
 assert len(run.results) == 4
 sys.stdout.write(" ".join(name for name in ("torch", "onnxruntime", "numba") if name in sys.modules))

@@ -68,7 +68,7 @@ class SmallDesk(Desk):
         self.about = About(
             digest=digest,
             site="north",
-            method="feddes",
+            method="peerwise",
             task="ward",
             kind="image" if kind == "colour" else kind,
             classes=classes,

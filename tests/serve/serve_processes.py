@@ -87,13 +87,13 @@ class Service:
 
 
 def save_learner(folder: Path, seed: int = 0, models: int = 4) -> None:
-    """A FedDES over a pool of small models, half of them its own."""
+    """A PeerwiseClassifier over a pool of small models, half of them its own."""
     from sklearn.datasets import make_classification
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    from peerwise import FedDES
+    from peerwise import PeerwiseClassifier
 
     X, y = make_classification(400, 5, random_state=seed)
     X = X.astype(np.float32)
@@ -103,7 +103,7 @@ def save_learner(folder: Path, seed: int = 0, models: int = 4) -> None:
         pool[f"m{place}"] = make_pipeline(SimpleImputer(), LogisticRegression()).fit(X[part], y[part])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        FedDES(pool, own=[f"m{place}" for place in range(models // 2)]).fit(X[200:], y[200:]).save(folder)
+        PeerwiseClassifier(pool, own=[f"m{place}" for place in range(models // 2)]).fit(X[200:], y[200:]).save(folder)
 
 
 def replace_bundle(old: Path, new: Path) -> None:

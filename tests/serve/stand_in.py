@@ -40,7 +40,7 @@ def bundle(**changed: Any) -> dict[str, Any]:
     return {
         "digest": "5e" * 32,
         "site": sites[0],
-        "method": "feddes",
+        "method": "peerwise",
         "task": "ward",
         "kind": "table",
         "classes": ["healthy", "ill"],

@@ -14,7 +14,7 @@ import pytest
 from serve_processes import save_learner
 from sklearn.linear_model import LogisticRegression
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from peerwise.errors import BadOutputs, PeerwiseError
 from peerwise.parcels import Store
 from peerwise.serve.cells import Columns
@@ -103,7 +103,7 @@ def test_columns_of_whole_numbers_take_neither_gaps_nor_fractions(tmp_path: Path
     pool = {name: LogisticRegression().fit(frame[at : at + 50], y[at : at + 50]) for name, at in (("a", 0), ("b", 50))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        FedDES(pool, own=["a"]).fit(frame[100:], y[100:]).save(tmp_path)
+        PeerwiseClassifier(pool, own=["a"]).fit(frame[100:], y[100:]).save(tmp_path)
     desk = open_desk(tmp_path)
     try:
         assert len(desk.answer(np.array([[50, 3]], np.float32)).probabilities) == 1

@@ -23,7 +23,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 sys.path.append(str(Path(__file__).parents[1] / "run"))
 from peer_sites import Sites, copied, fitted_by, table
 
-from peerwise import FedDES, Pool, wrap
+from peerwise import PeerwiseClassifier, Pool, wrap
 from peerwise.data import Site
 from peerwise.data.task import read_inputs
 from peerwise.errors import PeerwiseError
@@ -43,7 +43,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> Sites:
-    return fitted_by("feddes", tmp_path_factory.mktemp("fitted"), worker)
+    return fitted_by("peerwise", tmp_path_factory.mktemp("fitted"), worker)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def rows_of(sites: Sites, file: Path) -> np.ndarray:
     return np.asarray(read_inputs(sites["north"].task, file).X)
 
 
-@pytest.mark.parametrize("method", ["feddes", "knorae", "stacking"])
+@pytest.mark.parametrize("method", ["peerwise", "knorae", "stacking"])
 def test_a_sites_desk_answers_as_predict_does(tmp_path: Path, ward: Path, worker: Worker, method: str) -> None:
     sites = fitted_by(method, tmp_path, worker)
     expected = predict(sites["north"], ward, worker, explain=5)
@@ -186,7 +186,7 @@ def models(X: object, y: np.ndarray) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("kind", [FedDES, BestSingle])
+@pytest.mark.parametrize("kind", [PeerwiseClassifier, BestSingle])
 def test_a_saved_learner_answers_as_it_did(tmp_path: Path, kind: type) -> None:
     X, y = cancer()
     learner = kind(Pool(models(X, y)), own=["mine"]).fit(X[:100], y[:100])
@@ -207,7 +207,7 @@ def test_a_saved_learner_answers_as_it_did(tmp_path: Path, kind: type) -> None:
 def test_a_learner_fitted_to_a_data_frame_is_asked_by_its_columns(tmp_path: Path) -> None:
     X, y = cancer()
     frame = pd.DataFrame(X[:, :4], columns=["radius", "texture", "perimeter", "area"]).astype(np.float32)
-    learner = FedDES(Pool(models(frame, y)), own=["mine"]).fit(frame[:100], y[:100])
+    learner = PeerwiseClassifier(Pool(models(frame, y)), own=["mine"]).fit(frame[:100], y[:100])
     learner.save(tmp_path)
     desk = open_desk(tmp_path)
     try:
@@ -225,7 +225,7 @@ def test_text_reaches_own_models_and_is_refused_where_others_would_never_answer(
     columns = make_column_transformer((OneHotEncoder(), ["size"]), remainder="passthrough")
     model = make_pipeline(columns, LogisticRegression()).fit(frame, y)
     for own in (["mine"], []):
-        learner = FedDES(Pool({"mine": model}), own=own, features="decision")
+        learner = PeerwiseClassifier(Pool({"mine": model}), own=own, features="decision")
         learner.fit(frame[:200], y[:200]).save(tmp_path / f"own-{len(own)}")
     desk = open_desk(tmp_path / "own-1")
     try:
@@ -248,11 +248,11 @@ def test_what_cannot_be_served_is_told(tmp_path: Path, fitted: Sites) -> None:
     pixels = X[:60, :16].reshape(60, 1, 4, 4)
     scaled = wrap(lambda rows: np.full((len(rows), 2), 0.5), name="scaled", classes=[0, 1])
     with pytest.warns(UserWarning, match="saved by name only"):
-        FedDES(Pool([scaled])).fit(pixels, y[:60]).save(tmp_path / "scaled")
+        PeerwiseClassifier(Pool([scaled])).fit(pixels, y[:60]).save(tmp_path / "scaled")
     with pytest.raises(PeerwiseError, match=r"type float32: expected a table, or images of uint8"):
         open_desk(tmp_path / "scaled")
     with pytest.warns(UserWarning, match="saved by name only"):
-        FedDES(Pool([scaled])).fit(X[:60], y[:60]).save(tmp_path / "code")
+        PeerwiseClassifier(Pool([scaled])).fit(X[:60], y[:60]).save(tmp_path / "code")
     with pytest.raises(PeerwiseError, match=r"model 'scaled' could not be exported"):
         open_desk(tmp_path / "code")
 

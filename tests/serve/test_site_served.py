@@ -35,7 +35,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory, worker: Worker) -> Sites:
-    return fitted_by("feddes", tmp_path_factory.mktemp("federation"), worker, models=["logistic", "forest"])
+    return fitted_by("peerwise", tmp_path_factory.mktemp("federation"), worker, models=["logistic", "forest"])
 
 
 @pytest.fixture(scope="module")

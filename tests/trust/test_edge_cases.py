@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 from trust_cases import TINY_GRAPH, iris, iris_models, outputs, probabilities
 
-from peerwise import FedDESPaper, NeighbourhoodAccuracy
+from peerwise import FedDES, NeighbourhoodAccuracy
 from peerwise.models.folds import fold_rows
 from peerwise.space import DecisionSpace, query_edges, train_graph
 from peerwise.trust.competence import select_by_competence
@@ -16,7 +16,7 @@ from peerwise.trust.competence import select_by_competence
 def test_client_lacks_a_class():
     logits, y, _ = outputs(0, 40)
     y = np.where(y == 1, 2, y)
-    learner = FedDESPaper(**TINY_GRAPH).fit_outputs(logits, y)
+    learner = FedDES(**TINY_GRAPH).fit_outputs(logits, y)
     assert set(y[learner.space_.around().index.ravel()]) == {0, 2}
     assert train_graph(learner.space_, 3).classifier_features.shape == (4, 3 * 2 + 2)
     assert learner.predict_proba_outputs(logits).shape == (40, 3)
@@ -49,7 +49,7 @@ def test_class_with_fewer_rows_than_folds():
     stratified = [fold for _, fold in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)]
     assert all(map(np.array_equal, [fold for _, fold in fold_rows(y, 5, 0)], stratified))
     rng = np.random.default_rng(0)
-    learner = FedDESPaper(**TINY_GRAPH).fit(rng.normal(size=(30, 2)), np.array([0] * 28 + [1] * 2))
+    learner = FedDES(**TINY_GRAPH).fit(rng.normal(size=(30, 2)), np.array([0] * 28 + [1] * 2))
     assert learner.predict_proba(rng.normal(size=(4, 2))).shape == (4, 2)
 
 
@@ -61,7 +61,7 @@ def test_duplicate_rows_distance_zero():
     assert near.weight[0] == pytest.approx([0.2] * 5)
     near = DecisionSpace.fit(logits, y, k=7, calibrated=False).around()
     assert near.weight[0] == pytest.approx([0.2] * 5 + [0, 0])
-    learner = FedDESPaper(**TINY_GRAPH).fit_outputs(np.zeros((10, 3, 2)), np.arange(10) % 2)
+    learner = FedDES(**TINY_GRAPH).fit_outputs(np.zeros((10, 3, 2)), np.arange(10) % 2)
     assert np.isfinite(learner.predict_proba_outputs(np.zeros((2, 3, 2)))).all()
 
 
@@ -80,9 +80,9 @@ def test_all_models_equally_good_locally():
 def test_no_model_right_on_a_row():
     logits, y, _ = outputs(0, 30)
     logits[4, :, y[4]] = -50
-    learner = FedDESPaper(**TINY_GRAPH).fit_outputs(logits, y)
+    learner = FedDES(**TINY_GRAPH).fit_outputs(logits, y)
     assert not learner.space_.correct[4].any()
-    forced = FedDESPaper(min_positives=2, **TINY_GRAPH).fit_outputs(logits, y)
+    forced = FedDES(min_positives=2, **TINY_GRAPH).fit_outputs(logits, y)
     assert forced.space_.correct[4].sum() == 2
 
 
@@ -109,7 +109,7 @@ def test_vote_tie_falls_to_the_lowest_class(models):
 def test_one_model():
     logits, y, _ = outputs(0, 25, models=1)
     for skill in (1, -1):  # a good model and a hopeless one
-        learner = FedDESPaper(**TINY_GRAPH).fit_outputs(logits * skill, y)
+        learner = FedDES(**TINY_GRAPH).fit_outputs(logits * skill, y)
         np.testing.assert_array_equal(learner.trust_outputs(logits), np.ones((25, 1)))
         np.testing.assert_array_equal(learner.predict_proba_outputs(logits).argmax(1), logits[:, 0].argmax(1))
 
@@ -118,10 +118,10 @@ def test_client_without_validation_rows():
     logits, y, X = outputs(0, 30)
     settings = {**TINY_GRAPH, "epochs": 50, "fixed_epochs": 7}
     for nothing in (None, (logits[:0], y[:0]), (logits[:0], y[:0], X[:0])):
-        learner = FedDESPaper(**settings).fit_outputs(logits, y, validation=nothing)
+        learner = FedDES(**settings).fit_outputs(logits, y, validation=nothing)
         assert learner.training_.epochs == learner.training_.best_epoch == 7
         assert learner.training_.scores == []
-    stopped = FedDESPaper(**settings, patience=2, lr=0.1).fit_outputs(logits, y, validation=(logits, (y + 1) % 3))
+    stopped = FedDES(**settings, patience=2, lr=0.1).fit_outputs(logits, y, validation=(logits, (y + 1) % 3))
     assert len(stopped.training_.scores) == stopped.training_.best_epoch + 2 < 50
 
 
@@ -138,7 +138,7 @@ def test_train_and_query_columns_of_own_models_differ():
     X, y = iris()
     models = iris_models()
     held_out = np.full((150, 1, 3), 1 / 3)
-    learner = FedDESPaper(models, own=["bayes"], calibrate=False, **TINY_GRAPH).fit(X, y, own_outputs=held_out)
+    learner = FedDES(models, own=["bayes"], calibrate=False, **TINY_GRAPH).fit(X, y, own_outputs=held_out)
     np.testing.assert_allclose(learner.space_.probabilities[:, 1], 1 / 3, atol=1e-6)
     np.testing.assert_allclose(learner.space_.probabilities[:, 2], models["forest"].predict_proba(X), atol=1e-5)
     asked = learner.explain(X[0])

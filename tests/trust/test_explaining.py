@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from trust_cases import iris, iris_models, outputs
 
-from peerwise import FedDES
+from peerwise import PeerwiseClassifier
 from peerwise.errors import DataError, PoolError
 from peerwise.trust.explanation import SHOWN, Explanation, ModelSay
 
@@ -16,7 +18,7 @@ X, Y = iris()
 
 @pytest.fixture(scope="module")
 def learner():
-    return FedDES(iris_models(), own=["bayes"]).fit(X, Y)
+    return PeerwiseClassifier(iris_models(), own=["bayes"]).fit(X, Y)
 
 
 @pytest.mark.parametrize("row", [0, 1, 50, 149])
@@ -62,7 +64,8 @@ def test_each_model_says_what_it_answers_and_own_models_are_marked(learner):
     told = learner.explain(X[60])
     assert {say.name: say.answer for say in told.models} == {n: m.predict(X[[60]])[0] for n, m in models.items()}
     assert [say.name for say in told.models if say.own] == ["bayes"]
-    assert "bayes (own)" in str(told)
+    disputed = replace(told, models=(replace(told.models[0], answer="other"), *told.models[1:]))
+    assert "bayes (own)" in str(disputed)
 
 
 def test_a_row_may_come_alone_or_as_a_batch_of_one(learner):
@@ -71,7 +74,8 @@ def test_a_row_may_come_alone_or_as_a_batch_of_one(learner):
 
 
 def test_the_text_names_answer_models_and_cases(learner):
-    told = learner.explain(X[0])
+    found = learner.explain(X[0])
+    told = replace(found, models=(*found.models[:-1], replace(found.models[-1], answer="other")))
     text = str(told)
     assert text.startswith(f"answer: {told.answer} (p = ")
     assert "of 3 models ha" in text
@@ -81,7 +85,7 @@ def test_the_text_names_answer_models_and_cases(learner):
 
 
 def test_a_fallback_is_told_and_a_long_pool_is_cut():
-    says = tuple(ModelSay(f"m{i}", False, "a", 0.5, 0.1, 0.1, 0, 5) for i in range(10))
+    says = tuple(ModelSay(f"m{i}", False, "ab"[i % 2], 0.5, 0.1, 0.1, 0, 5) for i in range(10))
     text = str(Explanation("a", {"a": 0.6, "b": 0.4}, True, says, ()))
     assert "no model is reliable here" in text
     assert f"... and {10 - SHOWN} more models" in text
@@ -97,7 +101,7 @@ def test_a_very_flat_calibration_does_not_change_what_a_model_says():
     from peerwise import wrap
 
     labels = np.argmin(wrong, axis=1)  # always wrong: the temperature runs to its bound
-    learner = FedDES([wrap(model, name="flat", classes=range(4))]).fit(np.zeros((30, 1)), labels)
+    learner = PeerwiseClassifier([wrap(model, name="flat", classes=range(4))]).fit(np.zeros((30, 1)), labels)
     assert learner.explain(np.zeros(1)).models[0].answer == wrong[0].argmax()
 
 
@@ -105,10 +109,10 @@ def test_what_cannot_be_explained_is_refused(learner):
     with pytest.raises(DataError, match="one row, got 2"):
         learner.explain(X[:2])
     with pytest.raises(NotFittedError):
-        FedDES().explain(X[0])
+        PeerwiseClassifier().explain(X[0])
     logits, y, _ = outputs(0, 20)
     with pytest.raises(PoolError, match="without a pool"):
-        FedDES().fit_outputs(logits, y).explain(X[0])
+        PeerwiseClassifier().fit_outputs(logits, y).explain(X[0])
 
 
 def test_an_answer_can_be_opened_from_what_the_pool_says(learner):
@@ -116,3 +120,28 @@ def test_an_answer_can_be_opened_from_what_the_pool_says(learner):
     assert learner.explain_outputs(said[3:4], X[3:4]) == learner.explain(X[3])
     with pytest.raises(DataError, match="takes one row, got 4"):
         learner.explain_outputs(said, X[:4])
+
+
+def test_an_answer_that_all_models_give_is_told_in_one_line():
+    logits = np.zeros((30, 3, 2), dtype=np.float32)
+    y = np.arange(30) % 2
+    logits[np.arange(30), :, y] = 3.0
+    learner = PeerwiseClassifier(own=[0]).fit_outputs(logits, y)
+    text = str(learner.explain_outputs(logits[:1]))
+    assert "all 3 models say 0" in text
+    assert "competence" not in text, "a table of equal numbers says nothing"
+
+
+def test_where_models_disagree_it_says_who_pulled_the_answer_where():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    logits = rng.normal(0, 0.5, (200, 3, 2)).astype(np.float32)
+    logits[np.arange(200), 2, y] += 3.0
+    learner = PeerwiseClassifier(own=[0]).fit_outputs(logits, y)
+    row = int(np.flatnonzero(logits[:, 0].argmax(axis=1) != y)[0])
+    opened = learner.explain_outputs(logits[row : row + 1])
+    assert set(opened.influence) == set(learner.sites_)
+    assert max(opened.influence, key=opened.influence.get) == "model-2"
+    text = str(opened)
+    assert f"own models alone: {1 - y[row]}" in text
+    assert "pulled by: model-2 for it (+" in text

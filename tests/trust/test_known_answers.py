@@ -19,6 +19,29 @@ def test_only_competence_above_a_half_is_selected_and_weights_follow_it():
     assert just.trust.tolist() == [[1, 0]]
 
 
+def test_logit_weights_select_the_same_models_and_concentrate_on_the_surest():
+    decision = select_by_competence(np.array([[0.9, 0.75, 0.5, 0.1], [0.5, 0.4, 0.3, 0.2]]), "logit")
+    assert decision.trust[0] == pytest.approx([2 / 3, 1 / 3, 0, 0])  # log 9 = 2 log 3
+    assert decision.trust[1].tolist() == [0.25] * 4
+    assert decision.fallback.tolist() == [False, True]
+    just = select_by_competence(np.array([[np.nextafter(0.5, 1), 0.5], [1.0, 1.0]]), "logit")
+    assert just.trust.tolist() == [[1, 0], [0.5, 0.5]]
+    assert not just.fallback.any()
+
+
+def _ess_to_size(trust):
+    return 1 / (trust**2).sum(axis=1) / (trust > 0).sum(axis=1)
+
+
+def test_sigmoid_weights_cannot_concentrate_below_eight_ninths_and_logit_weights_can():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.beta(a, b, (500, 20)) for a in (0.1, 1, 5) for b in (0.1, 1, 5)])
+    assert _ess_to_size(select_by_competence(rows).trust).min() >= 8 / 9
+    extreme = np.array([[1.0, np.nextafter(0.5, 1), np.nextafter(0.5, 1)]])  # twice as many at 0.5 as at 1
+    assert _ess_to_size(select_by_competence(extreme).trust)[0] == pytest.approx(8 / 9)
+    assert _ess_to_size(select_by_competence(extreme, "logit").trust)[0] == pytest.approx(1 / 3)
+
+
 def test_hard_votes_count_answers_and_soft_votes_probabilities():
     hard = UniformAverage(vote="hard").fit_outputs(ROWS, [0])
     assert hard.predict_proba_outputs(ROWS)[0] == pytest.approx([2 / 3, 1 / 3])
@@ -77,6 +100,7 @@ def test_the_published_settings_are_those_of_the_paper():
         "membership": "none",
         "min_positives": 0,
         "vote": "hard",
+        "weights": "sigmoid",
         "hidden": 128,
         "heads": 4,
         "dropout": 0.2,
@@ -85,11 +109,27 @@ def test_the_published_settings_are_those_of_the_paper():
         "patience": 20,
         "batch_size": 32,
     }
-    paper = FedDES.paper()
+    paper = FedDES()
     assert {name: paper.get_params()[name] for name in published} == published
     assert set(paper.get_params()) - set(published) == {*SILENT, "pool", "own", "device", "random_state"}
     assert {name: paper.get_params()[name] for name in SILENT} == SILENT
-    assert FedDES.paper(k=9, random_state=1).k == 9
+    assert FedDES(k=9, random_state=1).k == 9
+
+
+def test_feddes_weights_change_the_trust_and_not_the_network():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 60)
+    logits = rng.normal(size=(60, 5, 3)).astype(np.float32)
+    logits[np.arange(60), :, y] += np.linspace(0, 4, 5)
+    found = {}
+    for weights in ("sigmoid", "logit"):
+        learner = FedDES(weights=weights, hidden=8, heads=2, fixed_epochs=20, lr=0.01, random_state=0)
+        found[weights] = learner.fit_outputs(logits, y).decide_outputs(logits)
+        expected = select_by_competence(found[weights].competence, weights).trust
+        np.testing.assert_array_equal(found[weights].trust, expected)
+    np.testing.assert_array_equal(found["sigmoid"].competence, found["logit"].competence)
+    np.testing.assert_array_equal(found["sigmoid"].fallback, found["logit"].fallback)
+    assert not np.allclose(found["sigmoid"].trust, found["logit"].trust)
 
 
 def test_a_model_adapted_to_the_prior_is_weighed_by_the_sites_classes():

@@ -9,7 +9,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.naive_bayes import GaussianNB
 from trust_cases import LEARNERS, TINY_GRAPH, iris, iris_models, outputs, probabilities
 
-from peerwise import BestSingle, DecisionMLP, FedDES, FedDESPaper, NeighbourhoodAccuracy, OwnOnly, UniformAverage, wrap
+from peerwise import (
+    BestSingle,
+    DecisionMLP,
+    FedDES,
+    NeighbourhoodAccuracy,
+    OwnOnly,
+    PeerwiseClassifier,
+    UniformAverage,
+    wrap,
+)
 from peerwise.errors import BadOutputs, ConfigError, DataError, ModelError, PoolError
 
 X, Y = iris()
@@ -47,39 +56,39 @@ def test_negative_unknown_and_odd_labels_of_outputs(labels, message):
     y = CODES.astype(float if labels == 0.5 else int)
     y[3] = labels
     with pytest.raises(DataError, match=message):
-        FedDESPaper(**TINY_GRAPH).fit_outputs(LOGITS, y)
+        FedDES(**TINY_GRAPH).fit_outputs(LOGITS, y)
     with pytest.raises(DataError, match=f"validation y .*{message}"):
-        FedDESPaper(**TINY_GRAPH).fit_outputs(LOGITS, CODES, validation=(LOGITS, y))
+        FedDES(**TINY_GRAPH).fit_outputs(LOGITS, CODES, validation=(LOGITS, y))
 
 
 def test_an_unknown_label_of_a_pool():
     y = Y.astype(object).copy()
     y[9] = "daisy"
     with pytest.raises(DataError, match="'daisy' at row 9"):
-        FedDES(MODELS).fit(X, y)
+        PeerwiseClassifier(MODELS).fit(X, y)
     with pytest.raises(DataError, match="validation y holds 'daisy'"):
-        FedDES(MODELS).fit(X, Y, validation=(X, y))
+        PeerwiseClassifier(MODELS).fit(X, Y, validation=(X, y))
 
 
 def test_numbers_of_rows_that_do_not_match():
     with pytest.raises(DataError, match=r"y has shape \(149,\): expected \(150,\)"):
-        FedDES(MODELS).fit(X, Y[1:])
+        PeerwiseClassifier(MODELS).fit(X, Y[1:])
     with pytest.raises(DataError, match=r"y has shape \(29,\)"):
-        FedDES().fit_outputs(LOGITS, CODES[1:])
+        PeerwiseClassifier().fit_outputs(LOGITS, CODES[1:])
     with pytest.raises(DataError, match="X has 29 rows: expected 30"):
-        FedDESPaper(features="both").fit_outputs(LOGITS, CODES, X=INPUTS[1:])
+        FedDES(features="both").fit_outputs(LOGITS, CODES, X=INPUTS[1:])
     with pytest.raises(DataError, match="validation X has 29 rows"):
-        FedDESPaper(features="both").fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES, INPUTS[1:]))
-    learner = FedDESPaper(features="both", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
+        FedDES(features="both").fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES, INPUTS[1:]))
+    learner = FedDES(features="both", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
     with pytest.raises(DataError, match="X has 29 rows"):
         learner.trust_outputs(LOGITS, INPUTS[1:])
 
 
 def test_no_rows():
     with pytest.raises(DataError, match="y is empty"):
-        FedDES().fit_outputs(LOGITS[:0], CODES[:0])
+        PeerwiseClassifier().fit_outputs(LOGITS[:0], CODES[:0])
     with pytest.raises(ValueError):
-        FedDES(MODELS).fit(X[:0], Y[:0])
+        PeerwiseClassifier(MODELS).fit(X[:0], Y[:0])
 
 
 @pytest.mark.parametrize("nothing", [[], {}])
@@ -91,13 +100,13 @@ def test_an_empty_pool(name, nothing):
 
 def test_an_unfitted_model():
     with pytest.raises(ModelError, match="'new' is not fitted"):
-        FedDES({"new": GaussianNB()}).fit(X, Y)
+        PeerwiseClassifier({"new": GaussianNB()}).fit(X, Y)
 
 
 def test_a_model_that_gives_nan():
     broken = wrap(lambda rows: np.full((len(rows), 2), np.nan), name="broken", classes=["setosa", "virginica"])
     with pytest.raises(BadOutputs, match="broken"):
-        FedDES([wrap(MODELS["bayes"]), broken]).fit(X, Y)
+        PeerwiseClassifier([wrap(MODELS["bayes"]), broken]).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,7 @@ def test_a_model_that_gives_nan():
 )
 def test_unknown_and_odd_own_models(own, message):
     with pytest.raises(PoolError, match=message):
-        FedDES(MODELS, own=own).fit(X, Y)
+        PeerwiseClassifier(MODELS, own=own).fit(X, Y)
 
 
 def test_own_models_of_outputs():
@@ -128,13 +137,13 @@ def test_out_of_fold_outputs_of_the_wrong_shape():
     good = np.full((150, 1, 3), 1 / 3)
     for bad in (good[1:], good[:, 0], good[:, :, :2] * 1.5, np.repeat(good, 2, axis=1)):
         with pytest.raises(BadOutputs, match="own_outputs have shape"):
-            FedDES(MODELS, own=["bayes"]).fit(X, Y, own_outputs=bad)
+            PeerwiseClassifier(MODELS, own=["bayes"]).fit(X, Y, own_outputs=bad)
     with pytest.raises(BadOutputs, match="Name the own models"):
-        FedDES(MODELS).fit(X, Y, own_outputs=good)
+        PeerwiseClassifier(MODELS).fit(X, Y, own_outputs=good)
     with pytest.raises(BadOutputs, match="own_outputs: model 0"):
-        FedDES(MODELS, own=["bayes"]).fit(X, Y, own_outputs=good * 2)
+        PeerwiseClassifier(MODELS, own=["bayes"]).fit(X, Y, own_outputs=good * 2)
     with pytest.raises(PoolError, match="without a pool"):
-        FedDES().fit(X, Y, own_outputs=good)
+        PeerwiseClassifier().fit(X, Y, own_outputs=good)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +157,7 @@ def test_out_of_fold_outputs_of_the_wrong_shape():
         {"membership": "hard"},
         {"min_positives": -1},
         {"vote": "weighted"},
+        {"weights": "softmax"},
         {"hidden": 0},
         {"heads": 0},
         {"dropout": 1},
@@ -165,9 +175,9 @@ def test_out_of_fold_outputs_of_the_wrong_shape():
 def test_settings_of_feddes(setting):
     (name,) = setting
     with pytest.raises(ConfigError, match=f"{name}="):
-        FedDESPaper(**setting).fit_outputs(LOGITS, CODES)
+        FedDES(**setting).fit_outputs(LOGITS, CODES)
     with pytest.raises(ConfigError, match=f"{name}="):
-        FedDESPaper(MODELS, **setting).fit(X, Y)
+        FedDES(MODELS, **setting).fit(X, Y)
 
 
 def test_settings_of_the_others():
@@ -178,28 +188,28 @@ def test_settings_of_the_others():
 
 def test_an_unknown_kind():
     with pytest.raises(BadOutputs, match="kind='odds'"):
-        FedDES().fit_outputs(LOGITS, CODES, kind="odds")
+        PeerwiseClassifier().fit_outputs(LOGITS, CODES, kind="odds")
     with pytest.raises(BadOutputs, match="Pass kind='logits'"):
-        FedDES().fit_outputs(LOGITS, CODES, kind="probabilities")
+        PeerwiseClassifier().fit_outputs(LOGITS, CODES, kind="probabilities")
 
 
 @pytest.mark.parametrize("validation", [LOGITS, (LOGITS,), (LOGITS, CODES, INPUTS, 1), "rows"])
 def test_validation_that_is_no_pair(validation):
     with pytest.raises(DataError, match="expected a tuple"):
-        FedDES().fit_outputs(LOGITS, CODES, validation=validation)
+        PeerwiseClassifier().fit_outputs(LOGITS, CODES, validation=validation)
 
 
 def test_validation_of_fit_that_is_no_pair():
     with pytest.raises(DataError, match=r"expected a tuple \(X, y\)"):
-        FedDES(MODELS).fit(X, Y, validation=(X, Y, X))
+        PeerwiseClassifier(MODELS).fit(X, Y, validation=(X, Y, X))
 
 
 def test_inputs_that_are_missing_at_the_question():
-    learner = FedDESPaper(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
+    learner = FedDES(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS)
     with pytest.raises(DataError, match="X is missing"):
         learner.trust_outputs(LOGITS)
     with pytest.raises(DataError, match="X is missing"):
-        FedDESPaper(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES))
+        FedDES(features="input", **TINY_GRAPH).fit_outputs(LOGITS, CODES, X=INPUTS, validation=(LOGITS, CODES))
 
 
 @every_learner

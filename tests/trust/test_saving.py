@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from trust_cases import LEARNERS, iris, iris_models, outputs
 
-from peerwise import BestSingle, FedDES, OwnOnly, Pool, PriorAdapted, UniformAverage, wrap
+from peerwise import BestSingle, OwnOnly, PeerwiseClassifier, Pool, PriorAdapted, UniformAverage, wrap
 from peerwise.errors import ParcelError, PoolError
 from peerwise.parcels import Store
 from peerwise.space import InputFeatures
-from peerwise.trust import FedDESPaper, learner_from_tree, learner_to_tree
+from peerwise.trust import FedDES, learner_from_tree, learner_to_tree
 from peerwise.trust.fedpae import FedPAE
 
 X, Y = iris()
@@ -55,9 +55,9 @@ def test_a_learner_of_outputs_comes_back_exactly(name, tmp_path):
 
 
 def test_an_explanation_comes_back(tmp_path):
-    learner = FedDES(MODELS, own=["bayes"]).fit(X, Y)
+    learner = PeerwiseClassifier(MODELS, own=["bayes"]).fit(X, Y)
     learner.save(tmp_path)
-    mine, theirs = learner.explain(X[4]), FedDES.load(tmp_path).explain(X[4])
+    mine, theirs = learner.explain(X[4]), PeerwiseClassifier.load(tmp_path).explain(X[4])
     assert theirs.answer == mine.answer
     assert [say.name for say in theirs.models if say.own] == ["bayes"]
     assert {say.name: say.trust for say in theirs.models} == pytest.approx(
@@ -67,28 +67,30 @@ def test_an_explanation_comes_back(tmp_path):
 
 
 def test_saving_what_was_loaded_gives_the_same_again(tmp_path):
-    learner = FedDES(MODELS).fit(X, Y)
+    learner = PeerwiseClassifier(MODELS).fit(X, Y)
     learner.save(tmp_path / "one")
-    once = FedDES.load(tmp_path / "one")
+    once = PeerwiseClassifier.load(tmp_path / "one")
     once.save(tmp_path / "two")
-    np.testing.assert_array_equal(FedDES.load(tmp_path / "two").predict_proba(X), once.predict_proba(X))
+    np.testing.assert_array_equal(PeerwiseClassifier.load(tmp_path / "two").predict_proba(X), once.predict_proba(X))
 
 
 def test_a_learner_of_outputs_that_is_given_its_pool_can_be_saved(tmp_path):
     """As a federated method makes it: learned from outputs, its models ONNX files."""
-    first = FedDES(MODELS).fit(X, Y)
+    first = PeerwiseClassifier(MODELS).fit(X, Y)
     first.save(tmp_path / "first")
-    files = FedDES.load(tmp_path / "first").pool_
-    learner = learner_from_tree(FedDES, learner_to_tree(first))
+    files = PeerwiseClassifier.load(tmp_path / "first").pool_
+    learner = learner_from_tree(PeerwiseClassifier, learner_to_tree(first))
     learner.pool = learner.pool_ = files
     learner.save(tmp_path / "second")
-    np.testing.assert_allclose(FedDES.load(tmp_path / "second").predict_proba(X), first.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(
+        PeerwiseClassifier.load(tmp_path / "second").predict_proba(X), first.predict_proba(X), atol=1e-5
+    )
 
 
 def test_the_default_pool_travels_too(tmp_path):
-    learner = FedDES().fit(X, Y)
+    learner = PeerwiseClassifier().fit(X, Y)
     learner.save(tmp_path)
-    np.testing.assert_allclose(FedDES.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(PeerwiseClassifier.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["as fitted", "turned"])
@@ -110,13 +112,13 @@ def constant(rows):
 
 def test_a_function_is_saved_by_name_and_must_be_given_again(tmp_path):
     function = wrap(constant, name="mine", classes=["setosa", "versicolor", "virginica"])
-    learner = FedDES([wrap(MODELS["bayes"], name="bayes"), function]).fit(X, Y)
+    learner = PeerwiseClassifier([wrap(MODELS["bayes"], name="bayes"), function]).fit(X, Y)
     with pytest.warns(UserWarning, match="'mine' is saved by name only") as caught:
         learner.save(tmp_path)
     assert [w.filename for w in caught] == [__file__]
     with pytest.raises(PoolError, match=r"'mine' was saved by name only.*load\(folder, pool=...\)"):
-        FedDES.load(tmp_path)
-    twin = FedDES.load(tmp_path, pool={"bayes": MODELS["bayes"], "mine": function})
+        PeerwiseClassifier.load(tmp_path)
+    twin = PeerwiseClassifier.load(tmp_path, pool={"bayes": MODELS["bayes"], "mine": function})
     np.testing.assert_array_equal(twin.predict_proba(X), learner.predict_proba(X))
     with pytest.warns(UserWarning, match="saved by name only"):
         twin.save(tmp_path / "again")
@@ -135,9 +137,9 @@ def test_a_torch_model_travels(tmp_path):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     pool = [wrap(net, name="net", classes=["setosa", "versicolor", "virginica"]), wrap(MODELS["forest"], name="forest")]
-    learner = FedDES(pool).fit(X, Y)
+    learner = PeerwiseClassifier(pool).fit(X, Y)
     learner.save(tmp_path)
-    np.testing.assert_allclose(FedDES.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
+    np.testing.assert_allclose(PeerwiseClassifier.load(tmp_path).predict_proba(X), learner.predict_proba(X), atol=1e-5)
 
 
 def test_another_pool_is_refused(tmp_path):
@@ -150,13 +152,13 @@ def test_another_pool_is_refused(tmp_path):
 
 def test_another_class_is_refused(tmp_path):
     UniformAverage(MODELS).fit(X, Y).save(tmp_path)
-    with pytest.raises(ParcelError, match="saved UniformAverage: expected a FedDES"):
-        FedDES.load(tmp_path)
+    with pytest.raises(ParcelError, match="saved UniformAverage: expected a PeerwiseClassifier"):
+        PeerwiseClassifier.load(tmp_path)
 
 
 def test_a_missing_broken_or_foreign_folder_is_refused(tmp_path):
     with pytest.raises(ParcelError, match="is not there"):
-        FedDES.load(tmp_path / "absent")
+        PeerwiseClassifier.load(tmp_path / "absent")
     UniformAverage(MODELS).fit(X, Y).save(tmp_path / "kept")
     manifest = tmp_path / "kept" / "bundle.json"
     whole = manifest.read_bytes()
@@ -174,7 +176,7 @@ def test_a_missing_broken_or_foreign_folder_is_refused(tmp_path):
         UniformAverage.load(tmp_path / "kept")
     Store(tmp_path / "other").save("bundle", {"something": "else"})
     with pytest.raises(ParcelError, match="no saved learner"):
-        FedDES.load(tmp_path / "other")
+        PeerwiseClassifier.load(tmp_path / "other")
 
 
 @every_learner
@@ -220,7 +222,7 @@ def test_weights_that_were_changed_are_refused(learner):
 
 def test_the_folder_holds_no_pickle_and_inputs_only_where_they_are_learned_from(tmp_path):
     for features in ("both", "decision"):
-        learner = FedDES(MODELS, features=features).fit(X, Y)
+        learner = PeerwiseClassifier(MODELS, features=features).fit(X, Y)
         learner.save(tmp_path / features)
         kept = InputFeatures.fit(X).transform(X)[:2].tobytes()  # as the kernel over the inputs has them
         files = [path.read_bytes() for path in (tmp_path / features).rglob("*") if path.is_file()]
@@ -231,7 +233,7 @@ def test_the_folder_holds_no_pickle_and_inputs_only_where_they_are_learned_from(
 
 def test_a_saved_graph_of_another_width_is_refused():
     """What it sends is read by compiled loops, which do not look where an array ends."""
-    tree = learner_to_tree(FedDESPaper(MODELS, epochs=2, hidden=16).fit(X, Y))
+    tree = learner_to_tree(FedDES(MODELS, epochs=2, hidden=16).fit(X, Y))
     tree["fitted"]["sent"] = [value[:, :16].copy() for value in tree["fitted"]["sent"]]
     with pytest.raises(ParcelError, match="changed or cut short"):
-        learner_from_tree(FedDESPaper, tree)
+        learner_from_tree(FedDES, tree)

@@ -1,4 +1,4 @@
-"""FedDES and its companions as scikit-learn classifiers over a pool of fitted models."""
+"""PeerwiseClassifier and its companions as scikit-learn classifiers over a pool of fitted models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from trust_cases import LEARNERS, TINY_GRAPH, iris, iris_models, outputs
 
-from peerwise import BestSingle, FedDES, FedDESPaper, OwnOnly, Pool, UniformAverage, wrap
+from peerwise import BestSingle, FedDES, OwnOnly, PeerwiseClassifier, Pool, UniformAverage, wrap
 from peerwise.data.rows import Sequences
 
 X, Y = iris()
@@ -29,7 +29,7 @@ MODELS = iris_models()
     ids=["dict", "list", "Pool", "wrapped"],
 )
 def test_any_collection_of_fitted_models_is_a_pool(pool):
-    learner = FedDES(pool).fit(X, Y)
+    learner = PeerwiseClassifier(pool).fit(X, Y)
     assert learner.trust(X[:7]).shape == learner.competence(X[:7]).shape == learner.select(X[:7]).shape == (7, 3)
     assert learner.predict_proba(X[:7]).shape == (7, 3)
     assert set(learner.predict(X)) <= set(learner.classes_) == {"setosa", "versicolor", "virginica"}
@@ -72,7 +72,7 @@ def test_data_frames_with_missing_values_and_odd_indices(features):
         name: make_pipeline(make_column_transformer((numbers, list("abcd")), (words, ["colour"])), model).fit(table, Y)
         for name, model in {"lr": LogisticRegression(), "rf": RandomForestClassifier(5, random_state=0)}.items()
     }
-    learner = FedDESPaper(pool, features=features, **TINY_GRAPH).fit(table, Y, validation=(table[:20], Y[:20]))
+    learner = FedDES(pool, features=features, **TINY_GRAPH).fit(table, Y, validation=(table[:20], Y[:20]))
     usual = learner.predict_proba(table)
     assert learner.score(table, Y) > 0.8
     for index in (np.arange(150) + 0.5, pd.date_range("2020", periods=150), [f"p{i}" for i in range(150)]):
@@ -88,7 +88,7 @@ def test_images_and_sequences_can_be_inputs():
     images = rng.integers(0, 255, (40, 1, 4, 4)).astype(np.uint8)
     sequences = Sequences(rng.normal(size=(40, 2)).astype(np.float32), rng.normal(size=(40, 3, 2)).astype(np.float32))
     for rows in (images, sequences):
-        learner = FedDESPaper(features="both", **TINY_GRAPH).fit_outputs(logits, y, X=rows)
+        learner = FedDES(features="both", **TINY_GRAPH).fit_outputs(logits, y, X=rows)
         assert learner.predict_proba_outputs(logits[:5], rows[:5]).shape == (5, 3)
 
 
@@ -96,21 +96,21 @@ def test_torch_models_and_functions_share_a_pool():
     net = torch.nn.Linear(4, 2)
     first = wrap(net, name="net", classes=["setosa", "virginica"])
     second = wrap(lambda rows: np.full((len(rows), 2), 0.5), name="coin", classes=["virginica", "versicolor"])
-    learner = FedDES([first, second]).fit(X, Y)
+    learner = PeerwiseClassifier([first, second]).fit(X, Y)
     assert learner.predict_proba(X[:3]).shape == (3, 3)
 
 
 def test_out_of_fold_outputs_of_own_models_change_what_is_learned():
     held_out = cross_val_predict(clone(MODELS["bayes"]), X, Y, method="predict_proba")[:, None]
-    with_them = FedDES(MODELS, own=["bayes"]).fit(X, Y, own_outputs=held_out)
-    without = FedDES(MODELS, own=["bayes"]).fit(X, Y)
+    with_them = PeerwiseClassifier(MODELS, own=["bayes"]).fit(X, Y, own_outputs=held_out)
+    without = PeerwiseClassifier(MODELS, own=["bayes"]).fit(X, Y)
     assert not np.array_equal(with_them.space_.correct[:, 1], without.space_.correct[:, 1])
     np.testing.assert_array_equal(with_them.space_.correct[:, 2], without.space_.correct[:, 2])
 
 
 def test_grid_search_slices_out_of_fold_outputs_like_any_fit_parameter():
     held_out = cross_val_predict(clone(MODELS["bayes"]), X, Y, method="predict_proba")[:, None]
-    search = GridSearchCV(FedDES(MODELS, own=["bayes"]), {"k": [1, 5]}, cv=3, error_score="raise")
+    search = GridSearchCV(PeerwiseClassifier(MODELS, own=["bayes"]), {"k": [1, 5]}, cv=3, error_score="raise")
     search.fit(X, Y, own_outputs=held_out)
     assert search.best_params_["k"] in (1, 5)
     assert search.best_estimator_.own_ == [1]
@@ -123,7 +123,7 @@ def test_cross_validation_over_a_pool():
 
 @pytest.mark.parametrize("pool", [MODELS, list(MODELS.values()), Pool(MODELS)])
 def test_clone_keeps_the_fitted_pool_and_nothing_that_was_learned(pool):
-    learner = FedDES(pool, own=["bayes"] if isinstance(pool, dict) else [1], k=2).fit(X[:30], Y[:30])
+    learner = PeerwiseClassifier(pool, own=["bayes"] if isinstance(pool, dict) else [1], k=2).fit(X[:30], Y[:30])
     twin = clone(learner)
     assert twin.pool is pool
     assert twin.own == learner.own
@@ -137,21 +137,21 @@ def test_clone_keeps_metadata_requests():
     import sklearn
 
     with sklearn.config_context(enable_metadata_routing=True):
-        learner = FedDES(MODELS).set_fit_request(own_outputs=True)
+        learner = PeerwiseClassifier(MODELS).set_fit_request(own_outputs=True)
         assert clone(learner).get_metadata_routing().fit.requests["own_outputs"] is True
 
 
 def test_without_a_pool_three_models_of_the_rows_are_made():
     rows = X.astype(float).copy()
     rows[::4, 1] = np.nan
-    learner = FedDES().fit(rows, Y)
+    learner = PeerwiseClassifier().fit(rows, Y)
     assert learner.model_names_ == ["logistic", "forest", "bayes"]
     assert learner.own_ == [0, 1, 2]
     assert learner.score(rows, Y) > 0.9
     assert OwnOnly().fit(rows, Y).score(rows, Y) > 0.9
 
 
-@pytest.mark.parametrize("learner", [FedDES(), BestSingle()])
+@pytest.mark.parametrize("learner", [PeerwiseClassifier(), BestSingle()])
 @pytest.mark.parametrize("rows", [1, 2, 3, 6])
 def test_without_a_pool_few_rows_are_enough(learner, rows):
     learner = clone(learner).fit(X[:rows], Y[:rows])
@@ -160,21 +160,21 @@ def test_without_a_pool_few_rows_are_enough(learner, rows):
 
 def test_without_a_pool_inputs_that_say_nothing_are_enough():
     for rows in (np.ones((20, 3)), np.full((20, 3), np.nan)):
-        learner = FedDES().fit(rows, np.arange(20) % 2)
+        learner = PeerwiseClassifier().fit(rows, np.arange(20) % 2)
         assert np.isfinite(learner.predict_proba(rows)).all()
 
 
 def test_one_class_gives_that_class():
-    learner = FedDES().fit(X[:10], ["only"] * 10)
+    learner = PeerwiseClassifier().fit(X[:10], ["only"] * 10)
     assert set(learner.predict(X)) == {"only"}
 
 
 @pytest.mark.parametrize("features", ["decision", "both"])
 def test_validation_given_absent_or_empty(features):
     make = {**TINY_GRAPH, "features": features, "epochs": 3, "fixed_epochs": 2}
-    assert len(FedDESPaper(MODELS, **make).fit(X, Y, validation=(X[:20], Y[:20])).training_.scores) == 3
+    assert len(FedDES(MODELS, **make).fit(X, Y, validation=(X[:20], Y[:20])).training_.scores) == 3
     for nothing in (None, (X[:0], Y[:0])):
-        assert FedDESPaper(MODELS, **make).fit(X, Y, validation=nothing).training_.epochs == 2
+        assert FedDES(MODELS, **make).fit(X, Y, validation=nothing).training_.epochs == 2
 
 
 def test_fitting_again_forgets_the_pool_of_before():
@@ -189,11 +189,11 @@ def test_fitting_again_forgets_the_pool_of_before():
 
 def test_what_was_learned_from_outputs_without_inputs_uses_the_decision_vector():
     logits, y, _ = outputs(0, 30)
-    learner = FedDESPaper(features="input", **TINY_GRAPH).fit_outputs(logits, y)
-    plain = FedDESPaper(features="decision", **TINY_GRAPH).fit_outputs(logits, y)
+    learner = FedDES(features="input", **TINY_GRAPH).fit_outputs(logits, y)
+    plain = FedDES(features="decision", **TINY_GRAPH).fit_outputs(logits, y)
     np.testing.assert_array_equal(learner.predict_proba_outputs(logits), plain.predict_proba_outputs(logits))
 
 
 def test_a_random_state_object_is_accepted():
-    learner = FedDESPaper(MODELS, **{**TINY_GRAPH, "random_state": np.random.RandomState(0)})
+    learner = FedDES(MODELS, **{**TINY_GRAPH, "random_state": np.random.RandomState(0)})
     assert learner.fit(X, Y).predict(X[:1]).shape == (1,)

@@ -12,9 +12,9 @@ from peerwise import (
     BestSingle,
     DecisionMLP,
     FedDES,
-    FedDESPaper,
     NeighbourhoodAccuracy,
     OwnOnly,
+    PeerwiseClassifier,
     PriorAdapted,
     UniformAverage,
 )
@@ -23,12 +23,11 @@ TINY = {"hidden": 8, "epochs": 4, "fixed_epochs": 4, "batch_size": 64, "random_s
 TINY_GRAPH = {**TINY, "heads": 2}
 
 LEARNERS = {
-    "feddes": FedDES(own=[0]),
-    "feddes_balanced": FedDES(own=[0], features="decision", balance=1.0),
-    "feddes_paper": FedDESPaper(own=[0], **TINY_GRAPH),
-    "feddes_input": FedDESPaper(
-        own=[0], features="both", membership="soft", min_positives=1, vote="soft", **TINY_GRAPH
-    ),
+    "peerwise": PeerwiseClassifier(own=[0]),
+    "peerwise_balanced": PeerwiseClassifier(own=[0], features="decision", metric="balanced_accuracy"),
+    "feddes": FedDES(own=[0], **TINY_GRAPH),
+    "feddes_input": FedDES(own=[0], features="both", membership="soft", min_positives=1, vote="soft", **TINY_GRAPH),
+    "feddes_logit": FedDES(own=[0], weights="logit", **TINY_GRAPH),
     "mlp": DecisionMLP(own=[0], **TINY),
     "neighbourhood": NeighbourhoodAccuracy(own=[0]),
     "own": OwnOnly(own=[0]),

@@ -1,4 +1,4 @@
-"""peerwise demo: four real hospitals, three models each, FedDES against the honest comparisons, one answer opened."""
+"""peerwise demo: four real hospitals, three models each, `peerwise` against honest comparisons, one answer opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from peerwise.evaluate import assess
 from peerwise.report.printed import print_opened
 from peerwise.run import Experiment, simulate
 
-METHODS = ("local", "global_ensemble", "best_single", "feddes")
+METHODS = ("local", "global_ensemble", "best_single", "peerwise")
 
 
 def add_to(verbs: Any) -> None:

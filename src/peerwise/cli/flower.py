@@ -14,7 +14,7 @@ from peerwise.run.flower.app_folder import write_app
 from peerwise.run.flower.settings import FlowerSettings
 
 EXAMPLES = """examples:
-  peerwise flower app --method feddes --nodes 3 --out results
+  peerwise flower app --method peerwise --nodes 3 --out results
   peerwise flower app --method fedproto --nodes 4 --dataset heart_disease --models mlp \\
       --set fedproto.rounds=20 --set fedproto.lr=0.05
   flwr run app
@@ -34,7 +34,7 @@ def add_to(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", help="folder of the app; its pyproject.toml is written")
-    parser.add_argument("--method", help="method (peerwise list methods; default feddes)")
+    parser.add_argument("--method", help="method (peerwise list methods; default peerwise)")
     parser.add_argument("--nodes", type=int, help="how many sites are waited for before the first round (default 1)")
     parser.add_argument("--quorum", type=int, help="so many answers end a round (default: those of all sites)")
     parser.add_argument("--deadline", type=float, help="seconds after which a round ends anyway (default 3600)")
@@ -48,7 +48,9 @@ def add_to(verbs: Any) -> None:
     group.add_argument("--public", type=int, help="unlabelled rows set aside for all sites")
     group.add_argument("--folds", type=int, help="folds of the out-of-fold predictions")
     group.add_argument("--epochs", type=int, help="at most so many epochs of base training")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. feddes.k=7 (repeatable)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. peerwise.k=7 (repeatable)"
+    )
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.set_defaults(run=run)
 

@@ -22,7 +22,7 @@ def add_to(verbs: Any) -> None:
     parser = verbs.add_parser(
         "list",
         description="What there is, with its parameters and their defaults.",
-        epilog="examples: peerwise list methods; peerwise list methods feddes; peerwise list models --format json",
+        epilog="examples: peerwise list methods; peerwise list methods peerwise; peerwise list models --format json",
     )
     parser.add_argument("what", choices=KINDS)
     parser.add_argument("name", nargs="?", help="one of them, with its parameters")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from peerwise.cli.output import print_json, results_console
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = _given(arguments)
     if "kind" not in given:
         raise ConfigError("no kind of rows: name a site's folder, or --kind table, image or sequence.")
-    found = recommend(Situation(**given))
+    found = {**_of_run(arguments.place), **recommend(Situation(**given))}
     if arguments.format == "json":
         print_json(found)
     else:
@@ -83,7 +84,39 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     return found | flags
 
 
+def _of_run(place: Path | None) -> dict[str, Any]:
+    """The headline and the figures of a run of 'simulate', which say more than any other setting does; else nothing."""
+    if place is None or not (place / "results.parquet").is_file():
+        return {}
+    from peerwise.evaluate import assess
+    from peerwise.report.headline import bar_of, headline
+    from peerwise.run import load_run
+
+    run = load_run(place)
+    assessment = assess(run)
+    ranked = assessment.methods.sort_values("accuracy", ascending=False)
+    lines = [
+        {"method": str(name), "accuracy": float(each["accuracy"]), "bar": bar_of(assessment, str(name)),
+         "gain": None if name == "local" or pd.isna(each["accuracy_gain"]) else float(each["accuracy_gain"]),
+         "balanced_accuracy": float(each["balanced_accuracy"])}
+        for name, each in ranked.iterrows()
+    ]  # fmt: skip
+    return {"run": {"headline": headline(run, assessment), "methods": lines}}
+
+
+def _print_run(console: Console, run: dict[str, Any]) -> None:
+    folded(console, f"in this run: {run['headline']}", 2)
+    line(console, f"{'method':<20} {'accuracy':>9} {'balanced':>9}  over its bar")
+    for each in run["methods"][:SHOWN]:
+        gain = "" if each["gain"] is None else f"{100 * each['gain']:+.1f} points over {each['bar']}"
+        figures = f"{100 * each['accuracy']:>7.1f} % {100 * each['balanced_accuracy']:>7.1f} %"
+        line(console, f"{each['method']:<20} {figures}  {gain}".rstrip())
+    line(console, "")
+
+
 def _print(console: Console, found: dict[str, Any]) -> None:
+    if "run" in found:
+        _print_run(console, found["run"])
     line(console, f"situation: {_situation(found['situation'])}")
     measured = found["comparable"]
     folded(console, f"comparable settings, measured: {', '.join(each['setting'] for each in measured)}", 2)

@@ -9,14 +9,16 @@ from typing import Any
 
 from peerwise.errors import ConfigError
 
-ABOUT = """Answer rows over HTTP from the bundle that 'peerwise fit' or FedDES.save wrote, and show them on a page. A
-bundle that is written anew is taken over without a request being lost. Ctrl-C ends it."""
+ABOUT = """Answer rows over HTTP from the bundle that 'peerwise fit' or PeerwiseClassifier.save wrote, and show them on
+a page. A bundle that is written anew is taken over without a request being lost. Ctrl-C ends it."""
 EXAMPLE = "example: peerwise serve north --token-file north/token"
 
 
 def add_to(verbs: Any) -> None:
     parser = verbs.add_parser("serve", description=ABOUT, epilog=EXAMPLE)
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="a site's folder, or that of a saved FedDES")
+    parser.add_argument(
+        "bundle", type=Path, metavar="BUNDLE", help="a site's folder, or that of a saved PeerwiseClassifier"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine alone)")
     parser.add_argument("--port", type=int, default=8080, help="default 8080; 0: any that is free")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="what clients have to know; made if not there")

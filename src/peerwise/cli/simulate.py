@@ -19,10 +19,10 @@ from peerwise.report import write_contributions
 from peerwise.run import Experiment, Run, experiment_from, read_experiments, set_key, simulate
 
 EXAMPLES = """examples:
-  peerwise simulate heart_disease --methods local,feddes --seeds 3
+  peerwise simulate heart_disease --methods local,peerwise --seeds 3
   peerwise simulate fashion_mnist --rows 8000 --partition exdir --classes-per-site 3 --alpha 1 --sites 20 \\
-      --models small_cnn,lenet --methods local,feddes --workers 2 --set feddes.k=7 --out runs/fashion
-  peerwise simulate --split digits.npz --methods local,feddes --format json
+      --models small_cnn,lenet --methods local,peerwise --workers 2 --set peerwise.k=7 --out runs/fashion
+  peerwise simulate --split digits.npz --methods local,peerwise --format json
   peerwise simulate ward.csv --set options.target=died --set options.site=hospital --partition natural
   peerwise simulate heart_disease --subgroup sex --positive disease --threshold 0.3
   peerwise simulate digits --models mlp --methods local,fedavg,fedprox:strong --set fedprox:strong.mu=1 \\
@@ -73,7 +73,9 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--threshold", type=float, default=0.5, help="probability from which it is called found (default 0.5)"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. feddes.k=7 (repeatable)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. peerwise.k=7 (repeatable)"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes (default 1); never changes the numbers")
     parser.add_argument("--data-dir", help="folder with the data sets (default: $PEERWISE_DATA)")
     parser.add_argument("--out", help="run folder (default: runs/<data set>-<hash of the federation>)")
@@ -187,7 +189,7 @@ def set_from(settings: dict[str, Any], items: list[str]) -> None:
     for item in items:
         key, equals, text = item.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {item!r}: expected KEY=VALUE, e.g. --set feddes.k=7.")
+            raise ConfigError(f"--set {item!r}: expected KEY=VALUE, e.g. --set peerwise.k=7.")
         set_key(settings, key.removeprefix("method."), _value(text))
 
 

@@ -74,8 +74,8 @@ class Site:
 
     @property
     def rare_outcomes(self) -> bool:
-        """Whether classes count alike in training, in the choice of rounds and in FedDES's answers, however rare: so
-        for sequences, which are clinical."""
+        """Whether classes count alike in training, in the choice of rounds and in PeerwiseClassifier's answers, however
+        rare: so for sequences, which are clinical."""
         return self.kind == "sequence"
 
     def seed_for(self, purpose: str) -> int:

@@ -41,7 +41,7 @@ def contribution_graph(run: Run, method: str, seed: int | None = None, by: Impor
     if not any(_spoke(graph) for graph in graphs):
         raise DataError(
             f"method {method!r} says at no site to whom it owes its answers: expected contribution scores or trust, as "
-            f"stacking and feddes have them. Name such a method."
+            f"stacking and peerwise have them. Name such a method."
         )
     found = mean_graph(graphs)
     found.graph.update(method=method, seeds=", ".join(map(str, chosen)))

@@ -11,6 +11,7 @@ from peerwise.evaluate.paired import LEVEL, counts_by_class, mean_interval
 from peerwise.evaluate.selection import gap_closed, home_correlation, home_frequency
 from peerwise.evaluate.summary import METRICS, summarise
 from peerwise.run import Run
+from peerwise.run.score import answers_of
 
 COUNTS = ("tests", "significantly_better", "significantly_worse")
 
@@ -46,7 +47,7 @@ def gain_intervals(run: Run, method: str, sites: pd.DataFrame) -> dict[str, floa
 def _counts(run: Run, seed: int, method: str, site: str) -> NDArray[np.float64]:
     tree, own = run.predictions[seed, method, site], own_answers(run, seed, method, site)[1]
     assert own is not None, "a line with a gain has an own model"
-    return counts_by_class(tree["y"], tree["probabilities"].argmax(axis=1), own).astype(np.float64)
+    return counts_by_class(tree["y"], answers_of(tree), own).astype(np.float64)
 
 
 def _line(run: Run, method: str, sites: pd.DataFrame) -> dict[str, float]:

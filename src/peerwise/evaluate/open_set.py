@@ -12,6 +12,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from peerwise.metrics import Labels
 from peerwise.run import Run
+from peerwise.run.score import answers_of
 
 NEARLY_ALL = 0.95  # of the rows answered with one class
 ENOUGH = 10  # rows of a class, to be more than chance
@@ -99,7 +100,7 @@ def collapsed(run: Run, classes: Sequence[str]) -> list[dict[str, Any]]:
         if not len(tree["y"]):
             continue
         scored[method] = scored.get(method, 0) + 1
-        table = confusion(tree["y"], tree["probabilities"].argmax(axis=1), len(classes))
+        table = confusion(tree["y"], answers_of(tree), len(classes))
         what, why = COLLAPSED, collapse(table, classes)
         if not why:
             what, why = NEVER, never_answered(table, classes, tree["label_counts"])
@@ -114,7 +115,7 @@ def confusions(run: Run, classes: int) -> list[dict[str, Any]]:
     of its rows were answered with each."""
     tables: dict[tuple[int, str], NDArray[np.int64]] = {}
     for (seed, method, _), tree in run.predictions.items():
-        table = confusion(tree["y"], tree["probabilities"].argmax(axis=1), classes)
+        table = confusion(tree["y"], answers_of(tree), classes)
         tables[seed, method] = tables.get((seed, method), 0) + table
     return [{"seed": seed, "method": method, "table": table.tolist()} for (seed, method), table in tables.items()]
 

@@ -16,6 +16,7 @@ from peerwise.evaluate.summary import CHOICE, LOCAL, METRICS
 from peerwise.evaluate.undefined import why_undefined
 from peerwise.metrics import Labels, accuracy, balanced_accuracy, scores
 from peerwise.run import Run
+from peerwise.run.score import answers_of
 
 Line = dict[str, Any]
 
@@ -32,9 +33,9 @@ def site_table(run: Run, classes: Sequence[str], positive: int | None, threshold
         seed, method, site = line["seed"], line["method"], line["site"]
         tree = run.predictions[seed, method, site]
         y, details = tree["y"], tree["details"]
-        line |= scores(y, tree["probabilities"], positive=positive, threshold=threshold)
+        line |= scores(y, tree["probabilities"], answers_of(tree), positive=positive, threshold=threshold)
         reference, own = own_answers(run, seed, method, site)
-        line |= _against_own(y, tree["probabilities"].argmax(axis=1), own, itself=method == LOCAL)
+        line |= _against_own(y, answers_of(tree), own, itself=method == LOCAL)
         line |= {"reference": reference, **dict.fromkeys(CHOICE, np.nan)}
         if "trust" in details:
             line |= mismatch(y, details["trust"], details["says"])

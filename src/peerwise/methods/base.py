@@ -76,6 +76,10 @@ class Method(ABC):
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         """Class probabilities ``(n, classes)`` in the order of ``site.classes``."""
 
+    def answers(self, site: Site, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Class codes for rows with these probabilities: the likeliest class, unless the method has another rule."""
+        return np.asarray(probabilities.argmax(axis=1))
+
     def details(self, site: Site, X: Inputs) -> dict[str, Any]:
         """What else is known of these answers, for the tables: trust over models, fallback, what each model says."""
         return {}

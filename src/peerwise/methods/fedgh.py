@@ -21,7 +21,9 @@ from peerwise.parcels import Parcel
 
 
 class FedGH(ByRounds):
-    """Federated generalised header (Yi et al., ACM Multimedia 2023).
+    """Federated generalized header (Yi et al., ACM Multimedia 2023).
+
+    The gradient-harmonized FedGH of the FedSOV paper's table 11 is another method of the same name, which is not here.
 
     Sites: CE, then m_c = mean of h(x) over own rows of class c. Hub: head <- head - server_lr grad CE(head(m_c), c),
     one pass over all pairs (m_c, c) of all sites. Backbones are private, the hub's head replaces the sites'.

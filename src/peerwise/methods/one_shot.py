@@ -27,7 +27,7 @@ from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.parcels.later import joined, picked
 from peerwise.space import Pool, softmax
-from peerwise.trust import Decision, TrustLearner, learner_from_tree, learner_to_tree
+from peerwise.trust import TrustLearner, learner_from_tree, learner_to_tree
 from peerwise.trust.competence import CompetenceLearner
 from peerwise.trust.explanation import Explanation
 
@@ -86,12 +86,15 @@ class OneShot(Method):
         found = self._learner(site).predict_proba_outputs(asked.filled, X)
         return np.where(asked.incomplete[:, None], asked.own, found)
 
+    def answers(self, site: Site, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+        return self._learner(site).answers(probabilities)
+
     def details(self, site: Site, X: Inputs) -> dict[str, Any]:
         """Trust and fallback of each row, what each model says (-1: nothing), the models' names, and the own model's
         answer: the uniform mean of the site's own models of this very pool, which the method is held to. ``left_out``:
         models that failed on some of these rows, and why."""
         asked = _asked(site, X)
-        decision: Decision = self._learner(site).decide_outputs(asked.filled, X)
+        decision = self._learner(site).decide_outputs(asked.filled, X)
         names = list(_pool(site))
         home = np.isin(names, list(_own_files(site))) / len(_own_files(site))
         found = {
@@ -130,8 +133,8 @@ class OneShot(Method):
             fresh.set_params(random_state=site.seed_for("learner"))
         if "device" in params:
             fresh.set_params(device=site.device)
-        if site.rare_outcomes and "balance" in params and params["balance"] is None:
-            fresh.set_params(balance=1.0)
+        if site.rare_outcomes and "metric" in params and params["metric"] is None:
+            fresh.set_params(metric="balanced_accuracy")
         return fresh
 
 

@@ -153,8 +153,8 @@ def describe(name: str) -> str:
 
 def first_sentence(text: str) -> str:
     """
-    >>> first_sentence("As `FedDES`, with ``k``\\nneighbours. More.")
-    'As FedDES, with k neighbours.'
+    >>> first_sentence("As `PeerwiseClassifier`, with ``k``\\nneighbours. More.")
+    'As PeerwiseClassifier, with k neighbours.'
     >>> first_sentence("Averages (Qu et al., 2022; Li et al., 2020). More.")
     'Averages (Qu et al., 2022; Li et al., 2020).'
     """

@@ -20,6 +20,7 @@ from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.tables import METHOD
 from peerwise.run import Run
 from peerwise.run.provenance import configuration
+from peerwise.run.score import answers_of
 
 TOLD = 4  # methods in the headline
 COMPARED = (
@@ -101,7 +102,7 @@ def _versus(a: Run, b: Run, pair: tuple[str, str], same: list[tuple[int, str]]) 
     for seed, site in same:
         trees = a.predictions.get((seed, pair[0], site)), b.predictions.get((seed, pair[1], site))
         if trees[0] is not None and trees[1] is not None:
-            said = [tree["probabilities"].argmax(axis=1) for tree in trees if tree is not None]
+            said = [answers_of(tree) for tree in trees if tree is not None]
             pairs[seed, site] = (trees[0]["y"], said[1], said[0])
     return versus(pairs, common=a.experiment.test == "common")
 
@@ -144,7 +145,7 @@ def _methods(a: Run, b: Run, found: Mapping[tuple[str, str], Versus]) -> Sheet:
 
 def _right(run: Run, label: str, found: Versus) -> float:
     trees = [run.predictions[line["seed"], label, line["site"]] for _, line in found.lines.iterrows()]
-    return float(np.mean([np.mean(tree["probabilities"].argmax(axis=1) == tree["y"]) for tree in trees]))
+    return float(np.mean([np.mean(answers_of(tree) == tree["y"]) for tree in trees]))
 
 
 def _ratio(first: float, second: float) -> Cell:

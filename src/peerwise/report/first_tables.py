@@ -26,8 +26,9 @@ from peerwise.run import Run
 
 TIE = 1e-12
 METHODS = (
-    "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; over local: points over the "
-    "sites' own models, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
+    "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; own: the own models of the pool "
+    "that a method chose from; over own, over local: points over these, or over the same nets trained alone, with a "
+    "95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
 )
 SITES = "Own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"
@@ -45,28 +46,48 @@ def methods_table(found: Assessment) -> Sheet:
     means = list(with_marks([shares(value) for value in summary["accuracy"]]))
     worst = list(with_marks([shares(value) for value in summary["accuracy_worst"]]))
     parts = ("accuracy_gain_low", "accuracy_gain_high")
+    bars = found.sites.dropna(subset=["reference"]).groupby("method")["reference"].first()
     columns = [METHOD, Column("accu-\nracy", "accuracy", "%"), Column("worst\nsite", "accuracy_worst", "%"),
-               Column("over\nlocal", "accuracy_gain", "points"),
+               Column("over\nown", "over_own", "points"), Column("over\nlocal", "over_local", "points"),
                Column("95 %\ninterval", "accuracy_gain_interval", "points", parts),
                Column("no\nworse\nat", "no_worse", "sites x seeds", ("no_worse_at", "no_worse_of")),
-               Column("rounds", "rounds"), Column("sent\n/site", "bytes_sent", "bytes"),
+               Column("sent\n/site", "bytes_sent", "bytes"),
                Column("time", "seconds", "seconds")]  # fmt: skip
     columns += [Column("privacy", "epsilon", "epsilon")] if promises else []
     rows = []
     for place, (name, line) in enumerate(summary.iterrows()):
         cells = [words(name), means[place], worst[place]]
         if name == LOCAL or "accuracy_gain" not in summary.columns:
-            cells += [empty(), Cell("", (None, None)), Cell("", (None, None))]
+            cells += [empty(), empty(), Cell("", (None, None)), Cell("", (None, None))]
         else:
-            cells += [gains(line["accuracy_gain"]), ends(*(line[part] for part in parts)), _no_worse(found, str(name))]
+            gain = line["accuracy_gain"]
+            over = [gains(gain) if bars.get(name) == bar else empty() for bar in ("own", LOCAL)]
+            cells += [*over, ends(*(line[part] for part in parts))]
+            cells.append(_no_worse(found, str(name)))
         seconds = [line[key] for key in summary.columns if str(key).startswith("seconds_")]
         known = [value for value in seconds if not math.isnan(value)]
         total = sum(known) if known else math.nan
-        cells += [whole(line.get("rounds")), figure(line.get("bytes_sent"), size), figure(total, duration)]
+        cells += [figure(line.get("bytes_sent"), size), figure(total, duration)]
         if promises:
             cells.append(_promise(promises.get(str(name))))
         rows.append(tuple(cells))
+    blank = [Cell("", (None,) * max(len(column.parts), 1)) for column in columns[3:]]
+    own_rows = [(words(name), shares(mean), shares(worst), *blank) for name, mean, worst in _own_models(found)]
+    rows = [*own_rows, *rows]
     return Sheet("methods", "The methods", METHODS, tuple(columns), tuple(rows))
+
+
+def _own_models(found: Assessment) -> list[tuple[str, float, float]]:
+    """The own models that pool methods are held to: name, accuracy, and that of the worst site of a seed. Methods over
+    one pool share them; those of another pool are named after the method."""
+    known: dict[float, tuple[str, float, float]] = {}
+    for method, lines in found.sites[found.sites["reference"] == "own"].groupby("method", sort=False):
+        mean, worst = (
+            float(value) for value in (lines["own_accuracy"].mean(), lines.groupby("seed")["own_accuracy"].min().mean())
+        )
+        if method != LOCAL and not math.isnan(mean):
+            known.setdefault(round(mean, 9), (f"own of {method}" if known else "own", mean, worst))
+    return list(known.values())
 
 
 def _no_worse(found: Assessment, method: str) -> Cell:

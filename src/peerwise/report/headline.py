@@ -1,24 +1,31 @@
-"""One sentence for a run: which method won, for how many sites it helped, and whom it hurt. It claims no more than the
-intervals do."""
+"""A run in a sentence or two: which method won, over which bar, for how many sites it helped, and whom it hurt. It
+claims no more than the intervals do, and crowns no method whose right answers are paid for by the rare classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from peerwise.evaluate import Assessment
+from peerwise.evaluate.own import own_probabilities
 from peerwise.evaluate.summary import LOCAL
 from peerwise.evaluate.versus import Versus, versus
 from peerwise.methods.registry import base_name
+from peerwise.metrics import auroc
 from peerwise.report.cells import interval, percent, points
 from peerwise.report.first_tables import TIE, same_sites, site_gains
 from peerwise.run import Run
+from peerwise.run.score import answers_of
 
 SEES_ALL = "centralised"  # it has every site's rows, so it takes no part in the contest
 NAMED = 4  # sites by name in one sentence
 SURE = 0.05
+COST = 0.005  # of balanced accuracy or AUROC: a method that loses more to its bar is not crowned
+
+_BARS = {"own": "the own models", "local": "local", "": "own models"}
 
 
 def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
@@ -31,17 +38,70 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
         return (
             f"Only local was run, right on {percent(accuracy[LOCAL])} % of the {rows}: add a method to compare it with."
         )
+    costs = {name: _cost(run, found, name) for name in contest}
+    first = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
+    if costs[first]:
+        contest = [name for name in contest if not costs[name]]
+        most = f"{percent(accuracy[first])} % of the {rows}{_gain(found, first)}"
+        warning = f"{first} is right most often ({most}), but {costs[first]}"
+        return f"{warning}. {_crowned(run, found, contest, accuracy, rows)}" if contest else f"{warning}."
+    return _crowned(run, found, [name for name in contest if not costs[name]], accuracy, rows)
+
+
+def _crowned(run: Run, found: Assessment, contest: Sequence[str], accuracy: pd.Series[float], rows: str) -> str:
     best = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
     equal = [name for name in contest if abs(accuracy[name] - accuracy[best]) <= TIE]
     line: pd.Series[float] = found.methods.T[best]
-    said = f"{_verdict(equal, line, accuracy)}: right on {percent(accuracy[best])} % of the {rows}{_gain(line)}"
+    verdict = _verdict(equal, line, accuracy, bar_of(found, best))
+    said = f"{verdict}: right on {percent(accuracy[best])} % of the {rows}{_gain(found, best)}"
     gained = _gains_by_site(run, found, best)
     who, called = "it" if len(equal) == 1 else best, "sites" if same_sites(run) else "sites x seeds"
     sites = _sites(gained, _surely_hurt(run, found, best), who, called) if len(gained) > 1 else ""
     return ". ".join([f"{said}{sites}", *_next(run, contest, equal, accuracy)]) + "."
 
 
-def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[float]) -> str:
+def bar_of(found: Assessment, method: str) -> str:
+    """What a method is held to: "own", the own models of the pool that it chose from; "local", the same nets trained
+    alone; empty where the run has neither."""
+    known = found.sites.loc[found.sites["method"] == method, "reference"].dropna()
+    return str(known.iloc[0]) if len(known) else ""
+
+
+def _cost(run: Run, found: Assessment, method: str) -> str:
+    """What more right answers were paid with, in words; empty where nothing was, or where there are not more."""
+    line: pd.Series[float] = found.methods.T[method]
+    if not _value(line, "accuracy_gain") > TIE:
+        return ""
+    trees = {key: tree for key, tree in run.predictions.items() if key[1] == method and len(tree["y"])}
+    y = np.concatenate([tree["y"] for tree in trees.values()])
+    answers = np.concatenate([answers_of(tree) for tree in trees.values()])
+    names = run.classes or tuple(map(str, range(int(max(y.max(), answers.max())) + 1)))
+    said, truth = (np.bincount(codes, minlength=len(names)) / len(codes) for codes in (answers, y))
+    lost = {"balanced accuracy": (_value(line, "balanced_accuracy"), -_value(line, "balanced_accuracy_gain"))}
+    pairs = [(auroc(tree["y"], tree["probabilities"]), _own_auroc(run, *key)) for key, tree in trees.items()]
+    ours, own = (np.array(each) for each in zip(*pairs, strict=True))
+    both = np.isfinite(ours) & np.isfinite(own)
+    if both.any():
+        lost["AUROC"] = float(ours[both].mean()), float((own - ours)[both].mean())
+    costs = {name: figures for name, figures in lost.items() if figures[1] > COST}
+    most = int(said.argmax())
+    collapsed = bool(said[most] >= 0.99 > truth[most])
+    if not costs and not collapsed:
+        return ""
+    bar = bar_of(found, method)
+    parts = [f"its {name} is {percent(now)} % ({bar} {percent(now + less)} %)" for name, (now, less) in costs.items()]
+    if collapsed:
+        parts.insert(0, f"it answers {names[most]} to {percent(said[most])} % of all rows")
+    common = int(truth.argmax())
+    return f"{' and '.join(parts)}; always answering {names[common]} is right on {percent(truth[common])} %"
+
+
+def _own_auroc(run: Run, seed: int, method: str, site: str) -> float:
+    own = own_probabilities(run, seed, method, site)
+    return math.nan if own is None else auroc(run.predictions[seed, method, site]["y"], own)
+
+
+def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[float], bar: str) -> str:
     names = " and ".join([", ".join(equal[:-1]), equal[-1]] if len(equal) > 1 else equal)
     many = len(equal) > 1
     gain = _value(line, "accuracy_gain")
@@ -53,21 +113,23 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
             return f"{'Equally good are' if many else 'Most often right is'} {names}"
         gain = accuracy[equal[0]] - own
     if abs(gain) <= TIE:
-        return f"No better and no worse than the own models {'are' if many else 'is'} {names}"
+        return f"No better and no worse than {_BARS[bar]} {'are' if many else 'is'} {names}"
     if gain < 0:
-        return f"No method beat the own models; {names} {'come' if many else 'comes'} nearest"
+        return f"No method beat {_BARS[bar]}; {names} {'come' if many else 'comes'} nearest"
     sure = _value(line, "accuracy_gain_low") > 0
     if many:
-        return f"Equally good are {names}" + ("" if sure else ", ahead of the own models by what may be chance")
+        return f"Equally good are {names}" + ("" if sure else f", ahead of {_BARS[bar]} by what may be chance")
     return f"The winner is {names}" if sure else f"Ahead, perhaps by chance, is {names}"
 
 
-def _gain(line: pd.Series[float]) -> str:
+def _gain(found: Assessment, method: str) -> str:
+    line: pd.Series[float] = found.methods.T[method]
     gain, low, high = (_value(line, f"accuracy_gain{end}") for end in ("", "_low", "_high"))
     if math.isnan(gain):
         return ", with no own models to hold that to (add local)"
     ends = "" if math.isnan(low) else f" (95 % interval {interval(low, high)})"
-    return f", {points(gain)} points over the own models{ends}"
+    bar = bar_of(found, method)
+    return f", {points(gain)} points over {_BARS[bar]} at {percent(_value(line, 'accuracy') - gain)} %{ends}"
 
 
 def _value(line: pd.Series[float], key: str) -> float:
@@ -129,6 +191,6 @@ def between(run: Run, ours: str, theirs: str) -> Versus:
     for (seed, method, site), tree in run.predictions.items():
         other = run.predictions.get((seed, theirs, site))
         if method == ours and other is not None:
-            said = (each["probabilities"].argmax(axis=1) for each in (tree, other))
+            said = (answers_of(each) for each in (tree, other))
             pairs[seed, site] = (tree["y"], *said)
     return versus(pairs, common=run.experiment.test == "common")

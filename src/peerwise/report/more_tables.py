@@ -148,8 +148,8 @@ def provenance_table(provenance: Mapping[str, Any]) -> Sheet:
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Nested values by dotted name, as text; what is empty or not known has none.
 
-    >>> list(flat({"method": {"feddes": {"k": 9}}, "seeds": [0, 1], "options": {}, "rows": None}))
-    [('method.feddes.k', '9'), ('seeds', '0, 1')]
+    >>> list(flat({"method": {"peerwise": {"k": 9}}, "seeds": [0, 1], "options": {}, "rows": None}))
+    [('method.peerwise.k', '9'), ('seeds', '0, 1')]
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():

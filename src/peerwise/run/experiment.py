@@ -66,7 +66,7 @@ class Experiment:
     assign: Literal["all", "cycle"] | None = None
     folds: int = 5
     epochs: int | None = None
-    methods: tuple[str, ...] = ("local", "feddes")
+    methods: tuple[str, ...] = ("local", "peerwise")
     method: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: int = 3
     device: str = "cpu"

@@ -41,7 +41,7 @@ def read_experiments(path: str | Path, *, fast: bool = False) -> dict[str, Exper
 
 
 def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
-    """``set_key(settings, "feddes.k", 7)``: a method's parameter, or any dotted experiment key."""
+    """``set_key(settings, "peerwise.k", 7)``: a method's parameter, or any dotted experiment key."""
     first, *rest = key.split(".", 1)
     known = {each.name for each in fields(Experiment)}
     if rest and base_name(first) in method_names():

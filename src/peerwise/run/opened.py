@@ -17,6 +17,7 @@ from peerwise.methods import Method, OneShot
 from peerwise.models import one_thread
 from peerwise.run.contenders import Contender
 from peerwise.run.folder import RunFolder
+from peerwise.run.score import answers_of
 from peerwise.trust.competence import CompetenceLearner
 from peerwise.trust.explanation import Explanation, ModelSay, NearbyCase
 
@@ -128,7 +129,7 @@ def _first(one: Contender, sites: list[Site], folder: RunFolder, run: str) -> di
     assert isinstance(one.method, OneShot)
     trees = {site.name: folder.load_predictions(site.name, run) for site in sites}
     answers = {
-        name: (tree["probabilities"].argmax(axis=1), tree["details"]["own"].argmax(axis=1))
+        name: (answers_of(tree), tree["details"]["own"].argmax(axis=1))
         for name, tree in trees.items()
         if "trust" in tree["details"]
     }

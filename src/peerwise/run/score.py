@@ -8,17 +8,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerwise.metrics import accuracy, balanced_accuracy, effective_size, scores
+from peerwise.metrics import Labels, accuracy, balanced_accuracy, effective_size, scores
 
 Predictions = dict[tuple[int, str, str], dict[str, Any]]
 CURVES = {"seed": "int64", "method": "str", "site": "str", "round": "int64", "name": "str", "value": "float64"}
+
+
+def answers_of(tree: Mapping[str, Any]) -> Labels:
+    """Class codes that a predictions tree answers with: by the method's decision rule, the likeliest without one."""
+    details = tree.get("details") or {}
+    return np.asarray(details["answers"] if "answers" in details else tree["probabilities"].argmax(axis=1))
 
 
 def site_row(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics on the test rows, the own model's where the pool holds it, ensemble behaviour where trust is known,
     bytes, rounds and seconds by phase."""
     y, details = tree["y"], tree["details"]
-    row: dict[str, Any] = {"test_rows": len(y), **scores(y, tree["probabilities"])}
+    row: dict[str, Any] = {"test_rows": len(y), **scores(y, tree["probabilities"], answers_of(tree))}
     own = details["own"].argmax(axis=1) if "own" in details else None
     row["own_accuracy"] = None if own is None else accuracy(y, own)
     row["own_balanced_accuracy"] = None if own is None else balanced_accuracy(y, own)

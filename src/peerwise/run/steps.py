@@ -66,6 +66,7 @@ def predict(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
         probabilities = answer(method, site, site.test.X)
         elapsed = time.perf_counter() - started
         details = method.details(site, site.test.X) if len(site.test) else {}
+        details["answers"] = method.answers(site, probabilities)
         left_out = {**site.state.get(PEERS_LEFT_OUT, {}), **details.pop("left_out", {})}
         to = _instead(site, failed=failure is not None)
         also = [NO_ROUND] if to == UNTRAINED else [told["why"]] if (told := site.state.get(FELL_BACK)) else []

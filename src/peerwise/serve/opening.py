@@ -28,7 +28,8 @@ def open_desk(path: Path) -> Desk:
 
         return open_saved(path)
     raise ConfigError(
-        f"{path} holds no bundle: expected a site's folder after 'peerwise fit', or a folder that FedDES.save wrote."
+        f"{path} holds no bundle: expected a site's folder after 'peerwise fit', or a folder that "
+        f"PeerwiseClassifier.save wrote."
     )
 
 

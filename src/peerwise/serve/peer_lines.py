@@ -74,7 +74,7 @@ def _figures(peer: PeerFolder, report: Mapping[str, Any]) -> dict[str, Line]:
     details = kept.get("details") or {}
     if kept.get("report") != dict(report) or "trust" not in details:
         return {}
-    y, answers, own = kept["y"], kept["ours"].argmax(axis=1), details["own"].argmax(axis=1)
+    y, answers, own = kept["y"], details["answers"], details["own"].argmax(axis=1)
     homes = [name.rpartition("@")[2] for name in details["models"]]
     found = {}
     for home in dict.fromkeys(homes):

@@ -44,7 +44,9 @@ def serve(
     if lacking := [name for name in NEEDED if find_spec(name) is None]:
         raise ConfigError(f"{lacking[0]} is not installed, and the service needs it: pip install 'peerwise[serve]'.")
     if not path.is_dir():
-        raise ConfigError(f"{path} is not there: expected a folder that 'peerwise fit' or FedDES.save wrote.")
+        raise ConfigError(
+            f"{path} is not there: expected a folder that 'peerwise fit' or PeerwiseClassifier.save wrote."
+        )
     address.check_certificate()
     with address.bound() as listening:
         room = Room(open_desk or _open_desk, path, settings.desks, settings.waiting)

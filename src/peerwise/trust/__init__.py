@@ -7,13 +7,13 @@ from peerwise.trust.base import Decision, Labelled, TrustLearner
 from peerwise.trust.bundle import learner_from_tree, learner_to_tree
 from peerwise.trust.competence import CompetenceLearner, NeighbourhoodAccuracy
 from peerwise.trust.explanation import Explanation
-from peerwise.trust.feddes import FedDES
+from peerwise.trust.peerwise import PeerwiseClassifier
 from peerwise.trust.simple import BestSingle, OwnOnly, PriorAdapted, UniformAverage
 
 if TYPE_CHECKING:
     from peerwise.trust.decision_mlp import DecisionMLP
     from peerwise.trust.dynamic import DESKNN, DESP, KNOP, KNORAE, KNORAU, LCA, METADES, OLA
-    from peerwise.trust.feddes_paper import FedDESPaper
+    from peerwise.trust.feddes import FedDES
     from peerwise.trust.fedpae import FedPAE
     from peerwise.trust.stacking import Stacking
 
@@ -32,11 +32,11 @@ __all__ = [
     "DecisionMLP",
     "Explanation",
     "FedDES",
-    "FedDESPaper",
     "FedPAE",
     "Labelled",
     "NeighbourhoodAccuracy",
     "OwnOnly",
+    "PeerwiseClassifier",
     "PriorAdapted",
     "Stacking",
     "TrustLearner",
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
         {
             **dict.fromkeys(("DESKNN", "DESP", "KNOP", "KNORAE", "KNORAU", "LCA", "METADES", "OLA"), "dynamic"),
             "DecisionMLP": "decision_mlp",
-            "FedDESPaper": "feddes_paper",
+            "FedDES": "feddes",
             "FedPAE": "fedpae",
             "Stacking": "stacking",
         },

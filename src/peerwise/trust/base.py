@@ -6,7 +6,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -29,19 +29,21 @@ EXAMPLES = 64  # rows of fit's X that are kept to check an exported model on
 
 @dataclass(frozen=True)
 class Labelled:
-    """Checked rows to learn from: logits (n, models, classes), class codes, and the inputs and groups (patients) where
-    they are at hand."""
+    """Checked rows to learn from: logits (n, models, classes), class codes, and the inputs, groups (patients) and
+    sample weights where they are at hand."""
 
     logits: Array
     y: NDArray[np.int64]
     X: Any = None
     group: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
 class Decision:
     """For each row: trust over the models (rows sum to one), competence where it is estimated, whether the learner
-    found no model reliable there, and the class probabilities (n, classes) where it estimates these by itself."""
+    found no model reliable there, and the class probabilities (n, classes) where these are not the trust-weighted vote.
+    """
 
     trust: NDArray[np.float64]
     competence: NDArray[np.float64] | None
@@ -54,7 +56,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     ``_fitted_tree`` / ``_restore_tree`` to be kept.
 
     ``predict_proba(X) = sum over models of trust x vote``; a learner whose answer is not such a mixture sets
-    ``trust_is_exact = False``.
+    ``trust_is_exact = False``, gives the `Decision` its own ``posterior``, and writes ``_without``.
     """
 
     trust_is_exact = True
@@ -76,6 +78,11 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ``own_outputs`` (n, own models, classes): out-of-fold probabilities of the own models on these rows; give them
         whenever the own models were trained on the same rows. ``validation``: (X, y) for early stopping.
         """
+        return self._fit(X, y, own_outputs, validation)
+
+    def _fit(
+        self, X: Any, y: ArrayLike, own_outputs: Any, validation: Any, sample_weight: ArrayLike | None = None
+    ) -> Self:
         held_out, X = _validation_rows(validation, "(X, y)", 2), _rows_of(X)
         self.check_settings()
         if self.pool is None:
@@ -89,17 +96,21 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             own: Any = self.pool_.names
         else:
             self.pool_, own = self.pool if isinstance(self.pool, Pool) else Pool(self.pool), self.own
+            for name in ("n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+            if getattr(X, "ndim", 0) == 2:
+                validate_data(self, X, skip_check_array=True)
         self._prepare(self.pool_.names, own)
         self.classes_ = self.pool_.classes
-        rows = self._rows(X, y, "y")
+        rows = replace(self._rows(X, y, "y"), weight=_weights_for(sample_weight, X))
         if own_outputs is None and self.own_ and self.pool is not None:
             warnings.warn(
                 f"own models {self._own_names()} are judged by what they say of these rows now. If they were trained "
                 f"on them, pass own_outputs (out of fold), or they will look better than they are.",
-                stacklevel=2,
+                stacklevel=3,
             )
         if own_outputs is not None:
-            rows = Labelled(self._with_own(rows.logits, own_outputs), rows.y, X)
+            rows = replace(rows, logits=self._with_own(rows.logits, own_outputs))
         self._learn(rows, self._rows(_rows_of(held_out[0]), held_out[1], "validation y") if held_out else None)
         self._example, self._columns = copy.copy(some_rows(X, slice(EXAMPLES))), columns_of(X)
         return self
@@ -159,9 +170,28 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """``(n, models)``: the models that have a say, for each row."""
         return np.asarray(self.trust(X) > 0)
 
+    def influence(self, X: Any) -> NDArray[np.float64]:
+        """``(n, sites)``: how much of the answer's probability is owed to each site of `sites_`.
+
+        p(answer | x) - p(answer | x without the site's models): positive where the site speaks for the answer. A
+        trust-weighted vote without a site is the vote of the others, which is exact; other learners say how they leave
+        a site out.
+        """
+        return self._influence(*self._ask(X))
+
+    def influence_outputs(self, outputs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
+        logits = self._checked(outputs, "outputs")
+        return self._influence(logits, _inputs_for(X, len(logits), "X"))
+
+    @property
+    def sites_(self) -> list[str]:
+        """Whose models the pool holds: of models named ``model@site`` that site, of others each its own name, and the
+        own models without such a name together as "own"."""
+        return list(dict.fromkeys(self._site_of_models()))
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         logits, X = self._ask(X)
-        return self._mix(self._decide(logits, X).trust, logits)
+        return self._probabilities(self._decide(logits, X), logits)
 
     def predict_proba_outputs(self, outputs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         return self.answer_outputs(outputs, X)[0]
@@ -170,11 +200,15 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Both at once: what `predict_proba_outputs` and `decide_outputs` give."""
         logits = self._checked(outputs, "outputs")
         decision = self._decide(logits, _inputs_for(X, len(logits), "X"))
-        return self._mix(decision.trust, logits), decision
+        return self._probabilities(decision, logits), decision
 
     def predict(self, X: Any) -> NDArray[Any]:
-        answers = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[answers])
+        codes = self.answers(self.predict_proba(X))
+        return np.asarray(self.classes_[codes])
+
+    def answers(self, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Class codes for rows with these probabilities: the likeliest class, unless the learner has another rule."""
+        return np.asarray(probabilities.argmax(axis=1))
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 
@@ -215,6 +249,37 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.vote == "soft":
             return softmax(logits)
         return np.asarray(np.eye(logits.shape[2], dtype=np.float32)[logits.argmax(axis=2)])
+
+    def _probabilities(self, decision: Decision, logits: Array) -> NDArray[np.float64]:
+        return decision.posterior if decision.posterior is not None else self._mix(decision.trust, logits)
+
+    def _influence(self, logits: Array, X: Any) -> NDArray[np.float64]:
+        found = self._probabilities(self._decide(logits, X), logits)
+        each, answers = np.arange(len(found)), self.answers(found)
+        home = np.array(self._site_of_models())
+        shares = [
+            found[each, answers]
+            - self._without(logits, X, np.broadcast_to(home != site, logits.shape[:2]))[each, answers]
+            for site in self.sites_
+        ]
+        return np.stack(shares, axis=1)
+
+    def _without(self, logits: Array, X: Any, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Class probabilities where only some models, ``kept`` (n, models), have a say."""
+        if not self.trust_is_exact:
+            raise ConfigError(f"{type(self).__name__} is no weighted vote: it cannot leave a site out of an answer.")
+        trust = np.where(kept, self._decide(logits, X).trust, 0.0)
+        left = np.where(trust.sum(axis=1, keepdims=True) > 0, trust, kept)
+        total = left.sum(axis=1, keepdims=True)
+        mixed = np.einsum("nm,nmc->nc", left / np.where(total > 0, total, 1.0), self._votes(logits))
+        return np.asarray(np.where(total > 0, mixed, 1 / logits.shape[2]))
+
+    def _site_of_models(self) -> list[str]:
+        found = []
+        for column, name in enumerate(self.model_names_):
+            _, at, site = name.rpartition("@")
+            found.append(site if at else "own" if column in self.own_ else name)
+        return found
 
     def _mix(self, trust: NDArray[np.float64], logits: Array) -> NDArray[np.float64]:
         mixed = np.einsum("nm,nmc->nc", trust, self._votes(logits).astype(np.float64))
@@ -352,6 +417,19 @@ def _groups_for(group: ArrayLike | None, rows: int) -> NDArray[Any] | None:
     found = np.asarray(group)
     if found.shape != (rows,):
         raise DataError(f"group has shape {found.shape}: expected ({rows},), one a row of the outputs.")
+    return found
+
+
+def _weights_for(weight: ArrayLike | None, X: Any) -> NDArray[np.float64] | None:
+    if weight is None:
+        return None
+    found = np.asarray(weight, dtype=np.float64)
+    rows = count_rows(X)
+    found = np.full(rows, float(found)) if found.ndim == 0 else found
+    if found.shape != (rows,):
+        raise DataError(f"sample_weight has shape {found.shape}: expected ({rows},), one weight a row of X.")
+    if not np.isfinite(found).all() or (found < 0).any() or not found.any():
+        raise DataError("sample_weight has negative or missing values, or only zeros: expected numbers from 0.")
     return found
 
 

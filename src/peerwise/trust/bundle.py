@@ -83,7 +83,7 @@ def save_bundle(learner: TrustLearner, folder: str | Path, calibration: tuple[An
     Store(folder).save("bundle", {**tree, "models": models, **rows, "calibration": scores})
 
 
-def check_saved(tree: dict[str, Any], folder: str | Path, kind: str = "FedDES") -> dict[str, Any]:
+def check_saved(tree: dict[str, Any], folder: str | Path, kind: str = "PeerwiseClassifier") -> dict[str, Any]:
     """The tree of a saved learner, and of nothing else."""
     if not set(tree) >= SAVED:
         raise ParcelError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,17 +15,30 @@ from peerwise.space.outputs import Array
 from peerwise.trust.base import Decision, Labelled, TrustLearner, Vote
 from peerwise.trust.explanation import Explanation, explain_row, one_row
 
+Weights = Literal["sigmoid", "logit"]
 THRESHOLD = 0.5
 
 
-def select_by_competence(competence: NDArray[np.float64]) -> Decision:
-    """w = q where q > 0.5, else 0, normalised over the selected; nobody selected: all models alike."""
-    chosen = np.where(competence > THRESHOLD, competence, 0.0)
+def select_by_competence(competence: NDArray[np.float64], weights: Weights = "sigmoid") -> Decision:
+    """Weight the models with competence q > 0.5; if there is none, all models alike.
+
+    ``weights="sigmoid"``: w = q. ``weights="logit"``: w = log(q / (1 - q)), which is positive exactly where q > 0.5.
+    Weights are normalized over the selected models.
+    """
+    selected = competence > THRESHOLD
+    raw = competence if weights == "sigmoid" else _logit(competence)
+    chosen = np.where(selected, raw, 0.0)
     total = chosen.sum(axis=1, keepdims=True)
-    fallback = total[:, 0] == 0
+    fallback = np.asarray(~selected.any(axis=1))
     uniform = 1.0 / competence.shape[1]
     trust = np.where(fallback[:, None], uniform, chosen / np.where(total > 0, total, 1.0))
     return Decision(trust, competence, fallback)
+
+
+def _logit(q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log(q / (1 - q)), at least 0 and finite: q = 1 counts as the largest number below it (a logit of 36.7)."""
+    inside = np.clip(q, THRESHOLD, np.nextafter(1.0, 0.0))
+    return np.asarray(np.log(inside / (1 - inside)))
 
 
 class CompetenceLearner(TrustLearner):
@@ -52,7 +65,8 @@ class CompetenceLearner(TrustLearner):
     def _explained(self, logits: Array, row: Any) -> Explanation:
         near = self.space_.around(self.space_.project(logits))
         decision = self._decide(logits, row)
-        return explain_row(self, decision, self._mix(decision.trust, logits)[0], logits[0], near)
+        influence = dict(zip(self.sites_, self._influence(logits, row)[0].tolist(), strict=True))
+        return explain_row(self, decision, self._probabilities(decision, logits)[0], logits[0], near, influence)
 
     @abstractmethod
     def _competence(self, logits: Array, X: Any) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peerwise.trust.competence import CompetenceLearner
 
 SHOWN = 6
+PULLS = 3  # sites that moved the answer most
 NEARBY = 7  # the heaviest neighbours, on which a reader is told how often each model was right
 LEAST = 0.005  # the weight of a neighbour that counts as near
 
@@ -50,18 +51,22 @@ class NearbyCase:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Print it to read it; models come by trust, neighbours by weight."""
+    """Print it to read it; models come by trust, neighbours by weight. ``influence``: by site, how much of the answer's
+    probability is owed to it (`TrustLearner.influence`); empty where it is not known."""
 
     answer: Any
     probabilities: dict[Any, float]
     fallback: bool
     models: tuple[ModelSay, ...]
     neighbours: tuple[NearbyCase, ...]
+    influence: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         sure = max(self.probabilities.values())
         how = "no model is reliable here" if self.fallback else self._voters()
-        lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", ""]
+        lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", *self._pulls(), ""]
+        if self._agreed():
+            return "\n".join([*lines[:-1], self._nearest()])
         lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
         for say in self.models[:SHOWN]:
             name = f"{say.name} (own)" if say.own else say.name
@@ -69,12 +74,29 @@ class Explanation:
             lines.append(f"{name:<28} {say.answer!s:<14} {say.trust:>6.2f} {say.competence:>11.2f} {nearby:>13}")
         if len(self.models) > SHOWN:
             lines.append(f"... and {len(self.models) - SHOWN} more models")
-        lines.append("")
-        near = self.neighbours[: self.models[0].of_nearby]
-        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in near)
-        lines.append(f"nearest known cases (label, weight): {cases}")
+        lines += ["", self._nearest()]
         lines.append("competence is what the learner estimates; right nearby counts the nearest known cases")
         return "\n".join(lines)
+
+    def _agreed(self) -> bool:
+        return all(say.answer == self.answer for say in self.models)
+
+    def _pulls(self) -> list[str]:
+        """Whether the models disagree, what the own ones say, and which sites pulled the answer where."""
+        if self._agreed():
+            return [f"all {len(self.models)} models say {self.answer}"]
+        own = dict.fromkeys(str(say.answer) for say in self.models if say.own)
+        against = sum(say.answer != self.answer for say in self.models)
+        lines = [f"{against} of {len(self.models)} models say otherwise"]
+        lines += [f"own models alone: {' and '.join(own)}"] if own else []
+        pulled = sorted(self.influence.items(), key=lambda item: -abs(item[1]))[:PULLS]
+        said = [f"{site} {'for' if share > 0 else 'against'} it ({share:+.2f})" for site, share in pulled if share]
+        return lines + ([f"pulled by: {', '.join(said)}"] if said else [])
+
+    def _nearest(self) -> str:
+        near = self.neighbours[: self.models[0].of_nearby]
+        cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in near)
+        return f"nearest known cases (label, weight): {cases}"
 
     def _voters(self) -> str:
         voters = sum(say.trust > 0 for say in self.models)
@@ -87,6 +109,7 @@ def explain_row(
     probabilities: NDArray[np.float64],
     logits: Array,
     near: Neighbourhood,
+    influence: dict[str, float] | None = None,
 ) -> Explanation:
     """Put one row's decision into words and numbers."""
     classes = learner.classes_.tolist()
@@ -116,11 +139,12 @@ def explain_row(
         for s, label in zip(there, labels, strict=True)
     ]
     return Explanation(
-        answer=classes[int(probabilities.argmax())],
+        answer=classes[int(learner.answers(probabilities[None])[0])],
         probabilities=dict(zip(classes, probabilities.tolist(), strict=True)),
         fallback=bool(decision.fallback[0]),
         models=tuple(sorted(says, key=lambda say: (-say.trust, -say.competence))),
         neighbours=tuple(cases),
+        influence=influence or {},
     )
 
 

@@ -57,9 +57,9 @@ class Cascade:
     How likely it is to differ can be learned: each of the site's rows is answered at every stage by learners that have
     not learned from it, and by the learner of all models likewise. Of a stage's answer c to a row,
 
-        sureness = p(c) * q(c) * sum over models of trust * probability of c
+        sureness = p(c) * sum over models of trust * probability of c
 
-    with p the learner's answer and q its own estimate of the class (1 where it has none). A row stops at the first
+    with p the learner's answer. A row stops at the first
     stage that is sure enough: so sure that of the held-out rows no more than an estimated share ``tolerance`` is
     answered rightly by all models and wrongly here (`limits`). No learner has seen these rows, but they choose the
     limits, so that is no promise: benchmarks/frugal.py judges on rows that chose nothing. The next model in the order

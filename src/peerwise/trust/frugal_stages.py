@@ -34,15 +34,14 @@ class Said:
 
 def asked_of(learner: TrustLearner, logits: Array, X: Any) -> Said:
     decision = learner._decide(logits, X)
-    probabilities = learner._mix(decision.trust, logits)
+    probabilities = learner._probabilities(decision, logits)
     return Said(probabilities, decision.trust, decision.fallback, _sureness(decision, probabilities, logits))
 
 
 def _sureness(decision: Decision, probabilities: Floats, logits: Array) -> Floats:
     answers, each = probabilities.argmax(axis=1), np.arange(len(probabilities))
     support = (decision.trust * softmax(logits)[each, :, answers]).sum(axis=1)
-    believed = decision.posterior[each, answers] if decision.posterior is not None else 1.0
-    return np.asarray(probabilities[each, answers] * believed * support)
+    return np.asarray(probabilities[each, answers] * support)
 
 
 def held_out_by(

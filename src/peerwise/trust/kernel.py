@@ -44,24 +44,31 @@ class Smooth:
 
     @classmethod
     def fit(
-        cls, features: NDArray[np.float32], targets: NDArray[np.float32], y: NDArray[np.int64], judged: int, seed: int
-    ) -> Smooth:
-        """Least squares over all rows with a ridge; of the grid, the setting with the smallest leave-one-out squared
-        error of the first ``judged`` targets (less their mean, which is taken as known).
+        cls,
+        features: NDArray[np.float32],
+        targets: NDArray[np.float32],
+        y: NDArray[np.int64],
+        judged: int,
+        seed: int,
+        weight: Floats | None = None,
+    ) -> tuple[Smooth, Floats]:
+        """Weighted least squares over all rows with a ridge, and these rows' leave-one-out estimates (n, targets).
 
-        With at most `LANDMARKS` rows this is exact kernel ridge regression. With more, so many rows stand for all,
-        drawn class by class in turn, so that no class is left without.
+        Of the grid, the setting with the smallest leave-one-out squared error of the first ``judged`` targets (less
+        their mean, which is taken as known). With at most `LANDMARKS` rows this is exact kernel ridge regression. With
+        more, so many rows stand for all, drawn class by class in turn, so that no class is left without.
         """
-        mean = targets.mean(axis=0, dtype=np.float64)
+        weight = np.ones(len(y)) if weight is None else weight
+        mean = np.average(targets.astype(np.float64), axis=0, weights=weight)
         chosen = features[spread_rows(y, LANDMARKS, seed)]
         scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-3)
-        tried = [
-            found
-            for width in WIDTHS
-            for found in _solutions(features, targets - mean, Places.of(chosen), width * scale, judged)
-        ]
-        _, gamma, coefficients = min(tried, key=lambda found: found[0])
-        return cls(chosen, gamma, coefficients, mean)
+        rows = _Rows(features, targets - mean, weight, Places.of(chosen))
+        tried = [rows.turned(width * scale) for width in WIDTHS]
+        errors = {(place, s): e for place, turned in enumerate(tried) for s, e in rows.errors(turned, judged).items()}
+        place, strength = min(errors, key=lambda key: errors[key])
+        best = tried[place]
+        held_out = rows.held_out(best, strength) + mean
+        return cls(chosen, best.gamma, best.coefficients(strength), mean), held_out
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
         parts = [
@@ -102,36 +109,73 @@ def spread_rows(y: NDArray[np.int64], most: int, seed: int) -> NDArray[np.int64]
     return np.sort(shuffled[np.argsort(turn[shuffled], kind="stable")][:most])
 
 
-def _solutions(
-    features: NDArray[np.float32], targets: Floats, landmarks: Places, gamma: float, judged: int
-) -> Iterator[tuple[float, float, Floats]]:
-    """(leave-one-out error, gamma, coefficients) for every strength.
+@dataclass(frozen=True)
+class _Turned:
+    """The rows' features in the basis in which every ridge is a division: see `_Rows.turned`."""
 
-    With K the similarities of rows and landmarks and S = R'R those among landmarks, rows have the features K inv(R).
-    V diag(w) V' = inv(R)' K'K inv(R) turns these into P = K inv(R) V with P'P = diag(w), in which every ridge is a
-    division: fit = P (P'T / (w + strength)) and leverage h_i = sum_j P_ij^2 / (w_j + strength). A row left out then
-    errs by (T_i - fit_i) / (1 - h_i).
-    """
-    among = similarity(landmarks.rows, landmarks, gamma)
-    root = cholesky(among + JITTER * np.eye(len(among)))
-    gram, moved = np.zeros_like(root), np.zeros((len(among), targets.shape[1]))
-    for block in blocks(len(features)):
-        near = similarity(features[block], landmarks, gamma)
-        gram += near.T @ near
-        moved += near.T @ targets[block]
-    half = solve_triangular(root, gram, trans="T")
-    values, vectors = eigh(solve_triangular(root, half.T, trans="T"))
-    basis = solve_triangular(root, vectors)
-    values, moved = np.maximum(values, 0), basis.T @ moved
-    errors = dict.fromkeys(STRENGTHS, 0.0)
-    for block in blocks(len(features)):
-        projected = similarity(features[block], landmarks, gamma) @ basis
-        for strength in STRENGTHS:
-            fit = projected @ (moved[:, :judged] / (values + strength)[:, None])
-            leverage = (projected**2) @ (1 / (values + strength))
-            errors[strength] += float((((targets[block, :judged] - fit) / (1 - leverage)[:, None]) ** 2).sum())
-    for strength in STRENGTHS:
-        yield errors[strength], gamma, basis @ (moved / (values + strength)[:, None])
+    gamma: float
+    values: Floats
+    basis: Floats  # (landmarks, landmarks)
+    moved: Floats  # (landmarks, targets)
+
+    def coefficients(self, strength: float) -> Floats:
+        return np.asarray(self.basis @ (self.moved / (self.values + strength)[:, None]))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows to learn from: features, centered targets, weights, and the landmarks they are compared with."""
+
+    features: NDArray[np.float32]
+    targets: Floats
+    weight: Floats
+    landmarks: Places
+
+    def turned(self, gamma: float) -> _Turned:
+        """With K the similarities of rows and landmarks, S = R'R those among landmarks and D the row weights, rows have
+        the features K inv(R). V diag(w) V' = inv(R)' K'DK inv(R) turns these into P = K inv(R) V with P'DP = diag(w),
+        so that a ridge regression is fit = P (P'DT / (w + strength))."""
+        among = similarity(self.landmarks.rows, self.landmarks, gamma)
+        root = cholesky(among + JITTER * np.eye(len(among)))
+        gram, moved = np.zeros_like(root), np.zeros((len(among), self.targets.shape[1]))
+        for block in blocks(len(self.features)):
+            near = similarity(self.features[block], self.landmarks, gamma)
+            weighted = near * self.weight[block, None]
+            gram += weighted.T @ near
+            moved += weighted.T @ self.targets[block]
+        half = solve_triangular(root, gram, trans="T")
+        values, vectors = eigh(solve_triangular(root, half.T, trans="T"))
+        basis = solve_triangular(root, vectors)
+        return _Turned(gamma, np.maximum(values, 0), basis, basis.T @ moved)
+
+    def errors(self, turned: _Turned, judged: int) -> dict[float, float]:
+        """The leave-one-out squared error of the first targets, for every strength."""
+        found = dict.fromkeys(STRENGTHS, 0.0)
+        for block, projected in self._projected(turned):
+            for strength in STRENGTHS:
+                left = self._left_out(turned, strength, block, projected, judged)
+                found[strength] += float((self.weight[block, None] * left**2).sum())
+        return found
+
+    def held_out(self, turned: _Turned, strength: float) -> Floats:
+        """Each row's targets as estimated without that row."""
+        parts = [
+            self.targets[block] - self._left_out(turned, strength, block, projected, self.targets.shape[1])
+            for block, projected in self._projected(turned)
+        ]
+        return np.concatenate(parts)
+
+    def _projected(self, turned: _Turned) -> Iterator[tuple[slice, Floats]]:
+        for block in blocks(len(self.features)):
+            yield block, similarity(self.features[block], self.landmarks, turned.gamma) @ turned.basis
+
+    def _left_out(self, turned: _Turned, strength: float, block: slice, projected: Floats, judged: int) -> Floats:
+        """The error of each row when it is left out: (T_i - fit_i) / (1 - h_i) with the leverage
+        h_i = D_i sum_j P_ij^2 / (w_j + strength)."""
+        shrunk = 1 / (turned.values + strength)
+        fit = projected @ (turned.moved[:, :judged] * shrunk[:, None])
+        leverage = self.weight[block] * ((projected**2) @ shrunk)
+        return np.asarray((self.targets[block, :judged] - fit) / (1 - leverage)[:, None])
 
 
 def blocks(rows: int) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""The class posterior: by logistic regression, and by kernel ridge regression over the inputs; kept as plain arrays."""
+"""Estimates of p(class | row) from a pool's outputs or from the inputs, and how to pool them into one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from peerwise.errors import DataError, ParcelError
@@ -17,9 +18,12 @@ from peerwise.space import InputFeatures
 from peerwise.trust.base import some_rows
 from peerwise.trust.kernel import Floats, Smooth, blocks
 
-TINY = 1e-6
-ROWS = 10_000  # of inputs, which can be wide, are learned from at most
-Part = tuple[Any, NDArray[np.int64]]  # inputs and labels
+Codes = NDArray[np.int64]
+ROWS = 10_000  # regressions over all classes, and over inputs, which can be wide, learn from at most so many rows
+SHRINKAGE = 3.0  # of the pooling weights toward equal ones, in rows
+ROUNDS = 200  # of expectation maximization
+FLOOR = 1e-6  # of a probability within a logarithm
+RULES = np.linspace(0.0, 1.2, 13)  # powers of the class frequency that `balanced_thresholds` tries
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,15 @@ class Linear:
 
     weights: Floats  # (present, features)
     bias: Floats
-    present: NDArray[np.int64]
+    present: Codes
     classes: int
 
     @classmethod
-    def fit(cls, features: NDArray[np.float32], y: NDArray[np.int64], classes: int) -> Linear:
+    def fit(cls, features: NDArray[np.float32], y: Codes, classes: int, weight: Floats | None = None) -> Linear:
         present = np.unique(y)
         if len(present) == 1:
             return cls(np.zeros((1, features.shape[1])), np.zeros(1), present, classes)
-        model = LogisticRegression(C=1.0, max_iter=300).fit(features, y)
+        model = LogisticRegression(C=1.0, max_iter=300).fit(features, y, sample_weight=weight)
         weights, bias = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
         if len(present) == 2:  # scikit-learn keeps one row for two classes, whose other score is zero
             weights, bias = np.concatenate([0 * weights, weights]), np.concatenate([0 * bias, bias])
@@ -60,55 +64,185 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """Kernel ridge estimates of the class indicators as probabilities: softmax(scale * estimate) over the classes that
+    the site has rows of.
+
+    The estimates leave [0, 1]; clipping them there would lose the order of the rows beyond, and would leave them as
+    timid as ridge estimates are. ``scale`` has the smallest log-loss on estimates of rows that were left out.
+    """
+
+    scale: float
+    present: NDArray[np.bool_]
+
+    @classmethod
+    def fit(cls, held_out: Floats, y: Codes, weight: Floats) -> Scores:
+        present = np.bincount(y, minlength=held_out.shape[1]) > 0
+
+        def loss(power: float) -> float:
+            truth = cls(np.exp(power), present)(held_out)[np.arange(len(y)), y]
+            return float(np.average(-np.log(np.maximum(truth, FLOOR)), weights=weight) + 1e-3 * (power - 1.5) ** 2)
+
+        return cls(float(np.exp(minimize_scalar(loss, bounds=(-1, 5), method="bounded").x)), present)
+
+    def __call__(self, estimates: Floats) -> Floats:
+        found = np.zeros_like(estimates)
+        found[:, self.present] = softmax(self.scale * estimates[:, self.present])
+        return found
+
+    def to_tree(self) -> dict[str, Any]:
+        return {"scale": self.scale, "present": self.present}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> Scores:
+        return cls(float(tree["scale"]), np.asarray(tree["present"], dtype=bool))
+
+
+@dataclass(frozen=True)
 class ByInput:
-    """The class posterior by kernel ridge regression over the standardised inputs."""
+    """The class posterior by kernel ridge regression over the standardized inputs."""
 
     features: InputFeatures
     smooth: Smooth
+    scores: Scores
 
     @classmethod
-    def fit(cls, parts: Sequence[Part], classes: int, seed: int) -> ByInput | None:
-        """Learn from parts, of which the first says how to standardise. Inputs that hold no numbers, such as texts, can
-        only be looked at through the models."""
-        drawn = _drawn(parts, seed)
+    def fit(
+        cls, parts: Sequence[Any], y: Codes, classes: int, seed: int, weight: Floats
+    ) -> tuple[ByInput, Codes, Floats] | None:
+        """Learn from parts of the inputs, of which the first says how to standardize. Also which rows were learned from
+        (at most `ROWS`) and their leave-one-out estimates. None for inputs that hold no numbers, such as texts, which
+        can only be looked at through the models."""
+        chosen = drawn(len(y), ROWS, seed)
+        # Rows are drawn before they are turned into numbers, which takes room.
+        start, kept = 0, []
+        for part in parts:
+            rows = chosen[(chosen >= start) & (chosen < start + count_rows(part))] - start
+            kept.append(some_rows(part, rows))
+            start += count_rows(part)
         try:
-            features = InputFeatures.fit(drawn[0][0])
+            features = InputFeatures.fit(next(part for part in kept if count_rows(part)))
         except DataError as error:
             warnings.warn(f"the inputs are left out: {error}", stacklevel=2)
             return None
         if not len(features.mean):
             return None
-        matrix, y = np.concatenate([features.transform(X) for X, _ in drawn]), np.concatenate([y for _, y in drawn])
-        return cls(features, Smooth.fit(matrix, np.eye(classes, dtype=np.float32)[y], y, classes, seed))
+        matrix = np.concatenate([features.transform(part) for part in kept if count_rows(part)])
+        targets = np.eye(classes, dtype=np.float32)[y[chosen]]
+        smooth, estimates = Smooth.fit(matrix, targets, y[chosen], classes, seed, weight[chosen])
+        scores = Scores.fit(estimates, y[chosen], weight[chosen])
+        return cls(features, smooth, scores), chosen, scores(estimates)
 
     def __call__(self, X: Any) -> Floats:
         parts = [self.smooth(self.features.transform(some_rows(X, block))) for block in blocks(count_rows(X))]
-        found = np.concatenate([np.empty((0, len(self.smooth.mean))), *parts])
-        return as_probabilities(found, self.smooth.mean)
+        return self.scores(np.concatenate([np.empty((0, len(self.smooth.mean))), *parts]))
 
     def to_tree(self) -> dict[str, Any]:
-        return {"features": self.features.to_tree(), "smooth": self.smooth.to_tree()}
+        return {name: getattr(self, name).to_tree() for name in ("features", "smooth", "scores")}
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> ByInput:
-        found = cls(InputFeatures.from_tree(tree["features"]), Smooth.from_tree(tree["smooth"]))
+        found = cls(
+            InputFeatures.from_tree(tree["features"]),
+            Smooth.from_tree(tree["smooth"]),
+            Scores.from_tree(tree["scores"]),
+        )
         if found.smooth.landmarks.shape[1] != len(found.features.mean):
             raise ParcelError("the saved inputs do not fit their kernel: it was changed or cut short.")
         return found
 
 
-def _drawn(parts: Sequence[Part], seed: int) -> Sequence[Part]:
-    """Not more than `ROWS` rows of all parts together, drawn before they are turned into numbers, which takes room."""
-    ends = np.cumsum([len(y) for _, y in parts])
-    if ends[-1] <= ROWS:
-        return parts
-    kept = np.zeros(ends[-1], dtype=bool)
-    kept[np.random.default_rng(seed).permutation(ends[-1])[:ROWS]] = True
-    chosen = [np.flatnonzero(part) for part in np.split(kept, ends[:-1])]
-    return [(some_rows(X, rows), y[rows]) for (X, y), rows in zip(parts, chosen, strict=True)]
+def mixture_weights(truth: Floats, weight: Floats) -> Floats:
+    """Weights over models that maximize sum_i weight_i log(sum_m w_m truth_im) by expectation maximization, ``truth``
+    (n, models) being what each model gives to each row's class. One row's worth of prior keeps every weight positive.
+    """
+    models = truth.shape[1]
+    found, truth = np.full(models, 1 / models), np.maximum(truth, FLOOR)
+    for _ in range(ROUNDS):
+        shares = truth * found
+        total = (weight[:, None] * shares / shares.sum(axis=1, keepdims=True)).sum(axis=0) + 1 / models
+        before, found = found, total / total.sum()
+        if np.abs(found - before).max() < 1e-6:
+            break
+    return np.asarray(found)
 
 
-def as_probabilities(estimates: Floats, frequencies: Floats) -> Floats:
-    """Estimates of 0 and 1 as probabilities; a class that was never seen has none."""
-    clipped = np.clip(estimates, TINY * (frequencies > 0), None)
-    return np.asarray(clipped / clipped.sum(axis=1, keepdims=True))
+@dataclass(frozen=True)
+class LogPool:
+    """Log-linear pooling: p(c) proportional to the product over k of p_k(c) ** weight_k.
+
+    Before, each p_k is mixed with the site's class frequencies, which get the share that n rows cannot rule out,
+    1 / (n + 1), so that no estimate can veto a class by itself. Weights are at least 0 and minimize the log-loss of
+    held-out rows plus `SHRINKAGE` rows' worth of squared distance from equal weights. They need not sum to one: a
+    larger sum makes timid estimates bolder.
+    """
+
+    weights: Floats  # (estimates,)
+    prior: Floats  # (classes,)
+    rows: int
+
+    @classmethod
+    def fit(cls, held_out: Sequence[Floats], y: Codes, weight: Floats, prior: Floats, rows: int) -> LogPool:
+        count = len(held_out)
+        equal = np.full(count, 1 / count)
+        logs = cls(equal, prior, rows)._logs(held_out)
+        truth = np.eye(len(prior))[y]
+
+        def loss(weights: Floats) -> tuple[float, Floats]:
+            found = softmax(np.tensordot(weights, logs, 1))
+            off = (found - truth) * weight[:, None]
+            given = -np.log(np.maximum(found[np.arange(len(y)), y], 1e-12)) @ weight
+            away = SHRINKAGE * count * (weights - equal)
+            return float(given + away @ (weights - equal) / 2), np.tensordot(logs, off, 2) + away
+
+        best = minimize(loss, equal, jac=True, method="L-BFGS-B", bounds=[(0, None)] * count)
+        return cls(best.x, prior, rows)
+
+    def __call__(self, estimates: Sequence[Floats]) -> Floats:
+        return softmax(np.tensordot(self.weights, self._logs(estimates), 1))
+
+    def _logs(self, estimates: Sequence[Floats]) -> Floats:
+        rest = 1 / (self.rows + 1)
+        return np.log((1 - rest) * np.stack(estimates) + rest * self.prior)
+
+    def to_tree(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> LogPool:
+        found = cls(**tree)
+        good = found.weights.ndim == found.prior.ndim == 1 and (found.prior > 0).all() and (found.weights >= 0).all()
+        if not good or found.rows < 1:
+            raise ParcelError("the saved pooling weights do not fit together: they were changed or cut short.")
+        return found
+
+
+def class_frequencies(y: Codes, classes: int, weight: Floats) -> Floats:
+    """Shares of the classes among the rows; half a row is spread over all of them, so that none is zero."""
+    count = np.bincount(y, weights=weight, minlength=classes) + 0.5 / classes
+    return np.asarray(count / count.sum())
+
+
+def balanced_thresholds(held_out: Floats, y: Codes) -> Floats:
+    """(classes,): dividing a posterior by these before the largest is taken answers for balanced accuracy.
+
+    A calibrated posterior has to be divided by the class frequencies. How far that is to be trusted, with few rows of a
+    class, is read from held-out rows: thresholds are frequency ** power, with the mean of the powers whose balanced
+    accuracy is within 1 / (2 sqrt(n)) of the best. A class without rows counts as a frequent one.
+    """
+    count = np.bincount(y, minlength=held_out.shape[1])
+    frequency = np.where(count > 0, count / count.max(), 1.0)
+    present = np.flatnonzero(count)
+    found = np.empty(len(RULES))
+    for place, power in enumerate(RULES):
+        right = (held_out / frequency**power).argmax(axis=1) == y
+        found[place] = np.mean([right[y == label].mean() for label in present])
+    power = RULES[found >= found.max() - 0.5 / np.sqrt(len(y))].mean()
+    return np.asarray(frequency**power)
+
+
+def drawn(rows: int, most: int, seed: int) -> Codes:
+    """At most so many row numbers, in order."""
+    if rows <= most:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:most])

@@ -48,7 +48,7 @@ def add_to(verbs: Any) -> None:
     join.add_argument("--fingerprint", metavar="F", default="", help="of the founder, as read out over the telephone")
     site = parser.add_argument_group("the site")
     site.add_argument("--models", help="with commas (peerwise list models; default: some for the kind of rows)")
-    site.add_argument("--method", help="of peerwise list methods (default: feddes)")
+    site.add_argument("--method", help="of peerwise list methods (default: peerwise)")
     site.add_argument("--seed", type=int, help="of splits and training (default: 0)")
     site.add_argument("--public", metavar="FILE", help="unlabelled rows, the same file at every site")
     site.add_argument("--group", metavar="COLUMN", help="a local column: rows of one patient belong together")

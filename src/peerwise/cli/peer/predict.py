@@ -53,8 +53,8 @@ def _rows(found: Any) -> list[dict[str, Any]]:
     for place, said in enumerate(found.probabilities):
         row: dict[str, Any] = {
             "row": place + 1,
-            "answer": found.classes[int(said.argmax())],
-            "p": float(said.max()),
+            "answer": found.classes[int(found.answers[place])],
+            "p": float(said[found.answers[place]]),
             "probabilities": [float(value) for value in said],
         }
         if place < len(found.trust):
@@ -68,7 +68,7 @@ def _write(path: Path, found: Any) -> None:
 
     from peerwise.parcels import write_atomic
 
-    answers = [found.classes[code] for code in found.probabilities.argmax(axis=1)]
+    answers = [found.classes[code] for code in found.answers]
     table = pd.DataFrame(found.probabilities, columns=[f"p_{name}" for name in found.classes])
     table.insert(0, "answer", answers)
     table.index += 1  # as the printed rows are counted

@@ -40,7 +40,9 @@ def _print(console: Console, found: dict[str, Any], *, cards: bool) -> None:
     if not found["arrivals"]:
         line(console, "nothing has arrived: run 'peerwise pull'")
         return
-    line(console, f"{'model':<26} {'accuracy':>9} {'adds':>9} {'size':>9}  (adds: right where own models fail)")
+    called = found["metric"].replace("_", " ")
+    line(console, f"metric: {called}, own models {_metric(found['own_metric'])}; adds: right where own models fail")
+    line(console, f"{'model':<26} {'metric':>9} {'accuracy':>9} {'adds':>9} {'size':>9}")
     for arrival in found["arrivals"]:
         for name, model in arrival["models"].items():
             line(console, f"{name + '@' + arrival['site']:<26} {_figures(model, found['own_wrong'])}".rstrip())
@@ -59,5 +61,16 @@ def _figures(model: dict[str, Any], own_wrong: int) -> str:
     if model["failed"]:
         return f"fails here: {model['failed']}"
     adds = f"{model['right_where_own_fails']} of {own_wrong}"
+    if model["near_constant"]:
+        return f"{_numbers(model, adds)}  NEAR-CONSTANT: nearly always gives one answer"
     never = f"never says {', '.join(model['never_answers'])}" if model["never_answers"] else ""
-    return f"{share(model['accuracy']):>9} {adds:>9} {size(model['bytes']):>9}  {never}"
+    return f"{_numbers(model, adds)}  {never}"
+
+
+def _numbers(model: dict[str, Any], adds: str) -> str:
+    figures = f"{_metric(model['metric']):>9} {share(model['accuracy']):>9}"
+    return f"{figures} {adds:>9} {size(model['bytes']):>9}"
+
+
+def _metric(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -37,7 +37,7 @@ def outliers_for(
     if kind != "table":
         raise DataError(
             f"no outliers are known for {kind} rows: expected images or tables. Use a method that needs none, such as "
-            f"feddes or fedavg."
+            f"peerwise or fedavg."
         )
     table = np.ma.masked_invalid(np.asarray(X, dtype=np.float64))
     spread = np.ma.filled(table.std(axis=0), 0.0)

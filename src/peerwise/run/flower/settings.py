@@ -27,7 +27,7 @@ class FlowerSettings:
     machine of the hub, for what is known of the run.
     """
 
-    method: str = "feddes"
+    method: str = "peerwise"
     settings: dict[str, Any] = field(default_factory=dict)
     research: dict[str, Any] = field(default_factory=dict)
     seed: int = 0

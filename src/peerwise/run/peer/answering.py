@@ -25,11 +25,12 @@ SURE = 0.2  # an answer is called unsure where its probability is not so much ab
 
 @dataclass(frozen=True)
 class Answers:
-    """``probabilities`` (n, classes); ``own`` the own model's, None where the method has none; ``trust`` by site for
-    each row, ``notes`` for each row; ``reading`` what was odd in the file."""
+    """``probabilities`` (n, classes); ``answers`` (n,), class codes; ``own`` the own model's probabilities, None where
+    the method has none; ``trust`` by site and ``notes`` for each row; ``reading`` what was odd in the file."""
 
     classes: tuple[str, ...]
     probabilities: NDArray[np.float64]
+    answers: NDArray[np.int64]
     own: NDArray[np.float64] | None
     trust: list[dict[str, float]]
     notes: list[str]
@@ -50,12 +51,15 @@ def _answered(peer: PeerFolder, cases: Cases, worker: Worker, explain: int) -> A
     X = cases.X
     with one_thread():
         found = answer(method, site, X)
+        answers = method.answers(site, found)
         first = min(explain, len(X))
         details = method.details(site, X[:first]) if first else {}
         trust = _by_site(details, first)
-        notes = [_note(method, site, X[row : row + 1], found[row], details, row) for row in range(first)]
+        notes = [
+            _note(method, site, X[row : row + 1], found[row], int(answers[row]), details, row) for row in range(first)
+        ]
         own = details.get("own")
-    return Answers(site.classes, found, own, trust, notes, list(cases.notes))
+    return Answers(site.classes, found, answers, own, trust, notes, list(cases.notes))
 
 
 def _by_site(details: dict[str, Any], rows: int) -> list[dict[str, float]]:
@@ -72,7 +76,9 @@ def _by_site(details: dict[str, Any], rows: int) -> list[dict[str, float]]:
     return found
 
 
-def _note(method: Method, site: Site, x: Inputs, said: NDArray[np.float64], details: dict[str, Any], row: int) -> str:
+def _note(
+    method: Method, site: Site, x: Inputs, said: NDArray[np.float64], code: int, details: dict[str, Any], row: int
+) -> str:
     """One remark a row, the weightiest that there is."""
     if "fallback" in details and bool(details["fallback"][row]):
         return "unsure: no model is reliable here"
@@ -82,6 +88,6 @@ def _note(method: Method, site: Site, x: Inputs, said: NDArray[np.float64], deta
     first, second = np.sort(said)[::-1][:2]
     if first - second < SURE:
         return "unsure: the models disagree"
-    if "own" in details and int(np.argmax(details["own"][row])) != int(said.argmax()):
+    if "own" in details and int(np.argmax(details["own"][row])) != code:
         return f"own models say {site.classes[int(np.argmax(details['own'][row]))]}"
     return ""

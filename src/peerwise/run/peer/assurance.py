@@ -14,7 +14,7 @@ from peerwise.methods import Method, OneShot
 from peerwise.methods.one_shot import labelled_logits, pool_logits_of, pool_names
 from peerwise.methods.stacking_rows import train_and_val
 from peerwise.run.rounds import answer
-from peerwise.trust import FedDES, TrustLearner, learner_from_tree
+from peerwise.trust import PeerwiseClassifier, TrustLearner, learner_from_tree
 from peerwise.trust.frugal import Cascade
 from peerwise.trust.prediction_sets import PredictionSets
 
@@ -53,7 +53,11 @@ def assured(method: Method, site: Site) -> Assurance:
     test = site.test
     sets = PredictionSets.fit(answer(method, site, test.X), test.y) if len(test) else None
     # Others, such as a graph neural network, would have to be trained dozens of times.
-    cascade = _cascade(method, site) if isinstance(method, OneShot) and isinstance(method.learner, FedDES) else None
+    cascade = (
+        _cascade(method, site)
+        if isinstance(method, OneShot) and isinstance(method.learner, PeerwiseClassifier)
+        else None
+    )
     frugal = None
     if cascade is not None and len(test):
         frugal = PredictionSets.fit(_frugal_answers(cascade, site), test.y)

@@ -58,11 +58,12 @@ def fit_by_rounds(
         hub = Hub(peer, exchange)
         run = hub.agreed_run(method.rounds, again=again, done=_kept(store, AT).get("run", 0))
         heard = _Federated(peer, method, exchange, hub, run, tell, store, fetched).all_rounds(site)
-        seen = Seen()
+        seen, validation = Seen(), None
         if len(site.val):
             seen.ours, seen.own = method.predict_proba(site, site.val.X), own_answers(site)
+            validation = compared(peer, site, seen.ours, method.answers(site, seen.ours), seen.own)
         report = {
-            "validation": None if seen.ours is None or seen.own is None else compared(peer, site, seen.ours, seen.own),
+            "validation": validation,
             "peers": dict.fromkeys(sorted(set(heard) - {peer.name}), run),
             "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
             "fell_back": None,

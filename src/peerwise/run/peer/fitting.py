@@ -99,24 +99,29 @@ def measured(peer: PeerFolder, method: Method, site: Site, told: Any, seen: Seen
     """Both on the validation rows: the method and the own model of the same pool."""
     if not len(site.val):
         return {"validation": None}
-    seen.ours, seen.own = unlearned_answers(method, site, told, seen), own_answers(site)
-    return {"validation": compared(peer, site, seen.ours, seen.own)}
+    seen.ours, answers = unlearned_answers(method, site, told, seen)
+    seen.own = own_answers(site)
+    return {"validation": compared(peer, site, seen.ours, answers, seen.own)}
 
 
-def unlearned_answers(method: Method, site: Site, told: Any, seen: Seen | None = None) -> NDArray[np.float64]:
-    """What a site that is about to hear would say of its validation rows, each half of them answered by what has not
-    learned from that half: no figure is of rows that were learned from. A trust learner does without them all."""
+def unlearned_answers(
+    method: Method, site: Site, told: Any, seen: Seen | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Class probabilities and answers for the validation rows of a site that is about to absorb, each half of them from
+    what has not learned from that half: no figure is of rows that were learned from. A trust learner does without them
+    all."""
     order = site.rng("validation halves").permutation(len(site.val))
     halves = [order] if isinstance(method, OneShot) else np.array_split(order, 2)
-    found = np.empty((len(site.val), len(site.classes)))
+    found, answers = np.empty((len(site.val), len(site.classes))), np.empty(len(site.val), np.int64)
     for half in (half for half in halves if len(half)):
         rest = site.val.take(np.setdiff1d(order, half))
         probe = replace(site, val=rest, state=copy.deepcopy(site.state))
         method.absorb(probe, 0, told)
         found[half] = method.predict_proba(probe, site.val.X[half])
+        answers[half] = method.answers(probe, found[half])
         if seen is not None and len(halves) == 1:
             seen.look(method, probe, site, found)
-    return found
+    return found, answers
 
 
 def own_answers(site: Site) -> NDArray[np.float64]:
@@ -124,19 +129,22 @@ def own_answers(site: Site) -> NDArray[np.float64]:
         return mean_probabilities(site, trained(site).files, site.val.X)
 
 
-def compared(peer: PeerFolder, site: Site, ours: NDArray[np.float64], own: NDArray[np.float64]) -> dict[str, Any]:
+def compared(
+    peer: PeerFolder, site: Site, ours: NDArray[np.float64], answers: NDArray[np.int64], own: NDArray[np.float64]
+) -> dict[str, Any]:
     """Both by the task's metric and by accuracy, and the verdict in words."""
     metric, code = peer.task.metric, peer.task.positive_code
     y = site.val.y
-    figures = [_known(scores(y, said, positive=code)[metric]) for said in (ours, own)]
-    right, own_right = ours.argmax(axis=1) == y, own.argmax(axis=1) == y
+    given = ((ours, answers), (own, own.argmax(axis=1)))
+    figures = [_known(scores(y, *said, positive=code)[metric]) for said in given]
+    right, own_right = answers == y, own.argmax(axis=1) == y
     return {
         "rows": len(y),
         "metric": metric,
         "ours": figures[0],
         "own": figures[1],
         "verdict": _verdict(figures[0], figures[1], lower=metric in LOWER_IS_BETTER),
-        "accuracy": accuracy(y, ours.argmax(axis=1)),
+        "accuracy": accuracy(y, answers),
         "own_accuracy": accuracy(y, own.argmax(axis=1)),
         "gained": int((right & ~own_right).sum()),
         "lost": int((~right & own_right).sum()),

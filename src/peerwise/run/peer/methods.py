@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from peerwise.methods import Method, make_method
+from peerwise.methods import Method, make_method, method_parameters
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.training import FOLDS
 from peerwise.run.rounds import combines
 
 
 def method_of(peer: PeerFolder) -> Method:
-    return made_method(peer.settings.method, peer.settings.method_settings, len(peer.members))
+    """As the site's settings have it; a method with a decision rule answers for the task's metric."""
+    name, settings = peer.settings.method, dict(peer.settings.method_settings)
+    if peer.task.metric == "balanced_accuracy" and "metric" in method_parameters(name):
+        settings.setdefault("metric", peer.task.metric)
+    return made_method(name, settings, len(peer.members))
 
 
 def made_method(name: str, settings: Mapping[str, Any], sites: int) -> Method:

@@ -45,11 +45,12 @@ class Seen:
     def look(self, method: Method, probe: Site, site: Site, ours: NDArray[np.float64]) -> None:
         """At a site as it has just given these answers to all its validation rows."""
         self.details = {key: value for key, value in method.details(probe, site.val.X).items() if key != "left_out"}
+        self.details["answers"] = method.answers(probe, ours)
         if not can_open(method) or "own" not in self.details:
             return
         assert isinstance(method, OneShot)
         own = self.details["own"].argmax(axis=1)
-        for _, row in rows_in_turn({site.name: (ours.argmax(axis=1), own)}):
+        for _, row in rows_in_turn({site.name: (self.details["answers"], own)}):
             explained = method.explain(probe, site.val.X[row : row + 1])
             if explained is not None:
                 names = site.classes[own[row]], site.classes[site.val.y[row]]

@@ -57,7 +57,7 @@ class Settings:
     group: str = ""
     time: str = ""
     models: list[str] = field(default_factory=list)
-    method: str = "feddes"
+    method: str = "peerwise"
     method_settings: dict[str, Any] = field(default_factory=dict)
     licence: str = ""
     ask: Literal["first", "always", "never"] = "first"

@@ -105,7 +105,7 @@ class DynamicRule(TrustLearner):
         decision = replace(self._decide(logits, row), competence=near.hits / near.k)
         even = np.full(near.index.shape, 1 / near.k, np.float32)
         around = Neighbourhood(near.index, near.distance, even)
-        return explain_row(cast(Any, self), decision, self._mix(decision.trust, logits)[0], logits[0], around)
+        return explain_row(cast(Any, self), decision, self._probabilities(decision, logits)[0], logits[0], around)
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
         parts = [rows, validation] if validation is not None else [rows]

@@ -1,4 +1,4 @@
-"""FedDES over open-set nets: learned at home, with the peers' word on whether they know a row."""
+"""PeerwiseClassifier over open-set nets: learned at home, with the peers' word on whether they know a row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from net_federations import image_sites
 
 from peerwise.checks import check_method
 from peerwise.errors import ConfigError
-from peerwise.methods.feddes_open import FedDESOpen
 from peerwise.methods.fedsov import FedSOV
+from peerwise.methods.peerwise_open import PeerwiseOpen
 from peerwise.parcels import Keep
 from peerwise.run.rounds import RUN, answer, begin, run_method
 
@@ -33,14 +33,14 @@ def fitted():
     sites = split_digits()
     found = {}
     for signal in ("none", "column", "mask"):
-        method = FedDESOpen(signal=signal, **LIGHT)
+        method = PeerwiseOpen(signal=signal, **LIGHT)
         run_method(method, sites)
         found[signal] = method, [replace(site, state=site.state) for site in sites]
     return found
 
 
 def test_it_keeps_the_contract_of_a_method():
-    check_method(FedDESOpen(local_epochs=1, folds=2))
+    check_method(PeerwiseOpen(local_epochs=1, folds=2))
 
 
 @pytest.mark.parametrize("signal", ["none", "column", "mask"])
@@ -69,13 +69,12 @@ def test_without_the_signal_some_of_those_are(fitted):
     assert (details["trust"][details["unknown"] > 0.5] > 0).any()
 
 
-def test_the_answer_is_the_mixture_that_the_trust_says(fitted):
-    for method, sites in fitted.values():
-        details = method.details(sites[2], sites[2].test.X)
-        said = np.eye(10)[details["says"]]
-        mixed = np.einsum("nm,nmc->nc", details["trust"], said)
-        rest = 1 / (len(sites[2].train) + len(sites[2].val) + 1)
-        assert np.allclose(answer(method, sites[2], sites[2].test.X), (1 - rest) * mixed + rest / 10, atol=1e-6)
+def test_with_a_mask_the_answer_is_the_mean_that_the_trust_says(fitted):
+    method, sites = fitted["mask"]
+    details = method.details(sites[2], sites[2].test.X)
+    known = method.open_outputs(sites[2], sites[2].test.X)[:, :, :-1]
+    mixed = np.einsum("nm,nmc->nc", details["trust"], known / known.sum(axis=2, keepdims=True))
+    assert np.allclose(answer(method, sites[2], sites[2].test.X), mixed, atol=1e-6)
 
 
 def test_the_own_net_is_judged_on_rows_that_it_has_not_seen(fitted):
@@ -91,7 +90,7 @@ def test_the_own_net_is_judged_on_rows_that_it_has_not_seen(fitted):
 
 def test_rows_of_other_groups_are_answered_anew():
     """What is kept of one run must not answer for another in which the rows of one person stay together."""
-    keep, method, found = Keep(), FedDESOpen(local_epochs=1, folds=2), []
+    keep, method, found = Keep(), PeerwiseOpen(local_epochs=1, folds=2), []
     for group in (None, np.array(["one person"] * 20, dtype=object)):
         site = replace(image_sites(("cnn8", "cnn8"), rows=20)[0], keep=keep)
         site.train = replace(site.train, group=group)
@@ -104,7 +103,7 @@ def test_rows_of_other_groups_are_answered_anew():
 
 def test_it_sends_what_the_vote_sends():
     sites = split_digits()
-    mine, whole = FedDESOpen(local_epochs=1, folds=2), FedSOV(local_epochs=1, compress="none")
+    mine, whole = PeerwiseOpen(local_epochs=1, folds=2), FedSOV(local_epochs=1, compress="none")
     sent = []
     for method in (mine, whole):
         run_method(method, sites)
@@ -115,7 +114,7 @@ def test_it_sends_what_the_vote_sends():
 def test_canary_labels_of_the_test_rows_change_nothing():
     sites = split_digits()
     turned = [replace(site, test=replace(site.test, y=(site.test.y + 1) % 10)) for site in split_digits()]
-    method = FedDESOpen(local_epochs=1, folds=2)
+    method = PeerwiseOpen(local_epochs=1, folds=2)
     for federation in (sites, turned):
         run_method(method, federation)
     for one, other in zip(sites, turned, strict=True):
@@ -124,16 +123,16 @@ def test_canary_labels_of_the_test_rows_change_nothing():
 
 def test_settings_that_cannot_work_are_refused():
     with pytest.raises(ConfigError, match="folds is 1: expected at least 2"):
-        FedDESOpen(folds=1)
+        PeerwiseOpen(folds=1)
     with pytest.raises(ConfigError, match="signal='some'"):
-        FedDESOpen(signal="some")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="balance=2"):
-        FedDESOpen(balance=2)
+        PeerwiseOpen(signal="some")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="metric='recall'"):
+        PeerwiseOpen(metric="recall")  # type: ignore[arg-type]
 
 
 def test_it_begins_at_every_site_alike():
     one, two, _ = split_digits()
-    method = FedDESOpen(local_epochs=1)
+    method = PeerwiseOpen(local_epochs=1)
     begin(method, one)
     begin(method, two)
     assert one.state["first"] == two.state["first"]

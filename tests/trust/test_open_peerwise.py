@@ -1,4 +1,4 @@
-"""FedDES over nets that may say "unknown": what becomes of the signal."""
+"""PeerwiseClassifier over nets that may say "unknown": what becomes of the signal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from peerwise.checks import check_trust_learner
 from peerwise.errors import BadOutputs, ConfigError
-from peerwise.trust import FedDES, learner_from_tree, learner_to_tree
-from peerwise.trust.open_feddes import OpenFedDES
+from peerwise.trust import PeerwiseClassifier, learner_from_tree, learner_to_tree
+from peerwise.trust.open_peerwise import OpenPeerwise
 
 CLASSES, MODELS = 4, 3
 
@@ -36,18 +36,18 @@ def known(logits):
 @pytest.mark.parametrize("signal", ["none", "column", "mask"])
 def test_unknown_is_never_answered(signal):
     logits, y = rows()
-    learner = OpenFedDES(signal=signal, random_state=0).fit_outputs(logits, y)
+    learner = OpenPeerwise(signal=signal, random_state=0).fit_outputs(logits, y)
     found = learner.predict_proba_outputs(rows(seed=1)[0])
     assert found.shape == (240, CLASSES + 1)
     assert (found[:, -1] == 0).all()
     assert np.allclose(found.sum(axis=1), 1)
 
 
-def test_without_the_signal_it_is_feddes_on_the_known_classes():
+def test_without_the_signal_it_is_peerwise_on_the_known_classes():
     logits, y = rows()
     new = rows(seed=1)[0]
-    ours = OpenFedDES(signal="none", random_state=0).fit_outputs(logits, y)
-    plain = FedDES(random_state=0).fit_outputs(known(logits), y)
+    ours = OpenPeerwise(signal="none", random_state=0).fit_outputs(logits, y)
+    plain = PeerwiseClassifier(random_state=0).fit_outputs(known(logits), y)
     assert np.allclose(ours.predict_proba_outputs(new)[:, :-1], plain.predict_proba_outputs(known(new)))
     assert np.allclose(ours.trust_outputs(new), plain.trust_outputs(known(new)))
 
@@ -56,8 +56,8 @@ def test_a_model_that_says_unknown_is_not_consulted_unless_all_do():
     logits, y = rows()
     new = rows(seed=1)[0]
     new[:5, :, -1] = 9  # all lost
-    masked = OpenFedDES(signal="mask", random_state=0).fit_outputs(logits, y).trust_outputs(new)
-    plain = OpenFedDES(signal="none", random_state=0).fit_outputs(logits, y).trust_outputs(new)
+    masked = OpenPeerwise(signal="mask", random_state=0).fit_outputs(logits, y).trust_outputs(new)
+    plain = OpenPeerwise(signal="none", random_state=0).fit_outputs(logits, y).trust_outputs(new)
     lost = new.argmax(axis=2) == CLASSES
     some = ~lost.all(axis=1)
     assert 0 < some.sum() < len(some)
@@ -74,7 +74,7 @@ def test_those_who_know_a_row_are_asked_even_about_classes_that_the_site_has_nev
     strange = truth >= 2
     learner = {}
     for name in ("none", "mask"):
-        learner[name] = OpenFedDES(signal=name, random_state=0).fit_outputs(logits[here], y[here])
+        learner[name] = OpenPeerwise(signal=name, random_state=0).fit_outputs(logits[here], y[here])
     right = {name: learner[name].predict_proba_outputs(new).argmax(axis=1) == truth for name in learner}
     assert right["mask"][strange].mean() > right["none"][strange].mean() + 0.3
     knows = new.argmax(axis=2) < CLASSES
@@ -94,13 +94,13 @@ def test_the_column_is_learned_from():
     fit, new = part[:200], part[200:]
     right = {}
     for signal in ("none", "column", "mask"):
-        learner = OpenFedDES(signal=signal, random_state=0).fit_outputs(logits[fit], y[fit])
+        learner = OpenPeerwise(signal=signal, random_state=0).fit_outputs(logits[fit], y[fit])
         right[signal] = (learner.predict_proba_outputs(logits[new]).argmax(axis=1) == y[new]).mean()
     assert right["column"] == right["mask"] == 1
     assert right["none"] < 0.7
 
 
-class AndUnknown(OpenFedDES):
+class AndUnknown(OpenPeerwise):
     """Outputs of the known classes alone, to which each model adds its doubt: for the check kit, whose pools have rows
     of every column."""
 
@@ -128,15 +128,15 @@ def test_it_is_the_same_after_it_was_kept():
     logits, y = rows()
     new = rows(seed=1)[0]
     for signal in ("none", "column", "mask"):
-        learner = OpenFedDES(own=[1], signal=signal, random_state=0).fit_outputs(logits, y)
-        again = learner_from_tree(OpenFedDES, learner_to_tree(learner))
+        learner = OpenPeerwise(own=[1], signal=signal, random_state=0).fit_outputs(logits, y)
+        again = learner_from_tree(OpenPeerwise, learner_to_tree(learner))
         assert np.array_equal(again.predict_proba_outputs(new), learner.predict_proba_outputs(new))
 
 
 def test_bad_settings_and_labels_are_refused():
     logits, y = rows()
     with pytest.raises(ConfigError, match="signal='all': expected one of 'none', 'column', 'mask'"):
-        OpenFedDES(signal="all").fit_outputs(logits, y)
+        OpenPeerwise(signal="all").fit_outputs(logits, y)
     y[3] = CLASSES
     with pytest.raises(BadOutputs, match="labels hold 4, which is 'unknown'"):
-        OpenFedDES().fit_outputs(logits, y)
+        OpenPeerwise().fit_outputs(logits, y)

@@ -1,4 +1,4 @@
-"""FedDESOpen: FedDES over open-set nets, which tell it besides whether they know a row at all."""
+"""PeerwiseOpen: PeerwiseClassifier over open-set nets, which tell it besides whether they know a row at all."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from peerwise.models.folds import fold_rows
 from peerwise.models.nets import net_probabilities
 from peerwise.parcels import Parcel
 from peerwise.trust import learner_from_tree, learner_to_tree
-from peerwise.trust.open_feddes import OpenFedDES, Signal
+from peerwise.trust.open_peerwise import OpenPeerwise, Signal
+from peerwise.trust.peerwise import Metric
 
 TINY = 1e-30  # instead of the logarithm of nothing
 
 
-class FedDESOpen(OnOpenNets):
-    """FedDES over open-set nets, which also say where they know nothing. share: the site's net; absorb: fit
-    `OpenFedDES` on this site's rows as all nets see them.
+class PeerwiseOpen(OnOpenNets):
+    """PeerwiseClassifier over open-set nets, which also say where they know nothing. share: the site's net; absorb: fit
+    `OpenPeerwise` on this site's rows as all nets see them.
 
-    ``signal``: what becomes of the nets' probability of "unknown": "none", "column" or "mask", as `OpenFedDES` says;
-    ``balance`` as in `FedDES`. The own net's answers to its train rows are out of fold: ``folds`` nets more, each
-    trained like it without the rows that it answers. Validation rows are learned from like all others.
+    ``signal``: what becomes of the nets' probability of "unknown": "none", "column" or "mask", as `OpenPeerwise` says;
+    ``metric`` as in `PeerwiseClassifier`. The own net's answers to its train rows are out of fold: ``folds`` nets
+    more, each trained like it without the rows that it answers. Validation rows are learned from like all others.
     """
 
     def __init__(
         self,
         nets: Nets = "fedsov",
         signal: Signal = "column",
-        balance: float | None = None,
+        metric: Metric | None = None,
         folds: int = 3,
         local_epochs: int = 10,
         batch_size: int = 16,
@@ -48,7 +49,7 @@ class FedDESOpen(OnOpenNets):
         if folds < 2:
             raise ConfigError(f"folds is {folds}: expected at least 2.")
         self.signal: Signal = signal
-        self.balance = balance
+        self.metric: Metric | None = metric
         self.folds = folds
         self._learner(0, []).check_settings()
 
@@ -81,18 +82,21 @@ class FedDESOpen(OnOpenNets):
         site.state["seconds"] |= {"outputs": outputs, "fit": time.perf_counter() - fitting}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        learner = learner_from_tree(OpenFedDES, site.state["learner"])
+        learner = learner_from_tree(OpenPeerwise, site.state["learner"])
         found = learner.predict_proba_outputs(_logits(self.open_outputs(site, X)), X)[:, :-1]
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
+    def answers(self, site: Site, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+        return learner_from_tree(OpenPeerwise, site.state["learner"]).answers(probabilities)
+
     def details(self, site: Site, X: Inputs) -> dict[str, Any]:
-        """Those of the vote over the same nets, with the trust and the fallback of FedDES."""
-        learner = learner_from_tree(OpenFedDES, site.state["learner"])
+        """Those of the vote over the same nets, with the trust and the fallback of PeerwiseClassifier."""
+        learner = learner_from_tree(OpenPeerwise, site.state["learner"])
         decision = learner.decide_outputs(_logits(self.open_outputs(site, X)), X)
         return {**super().details(site, X), "trust": decision.trust, "fallback": decision.fallback}
 
-    def _learner(self, seed: int, own: list[int]) -> OpenFedDES:
-        return OpenFedDES(own=own, signal=self.signal, balance=self.balance, random_state=seed)
+    def _learner(self, seed: int, own: list[int]) -> OpenPeerwise:
+        return OpenPeerwise(own=own, signal=self.signal, metric=self.metric, random_state=seed)
 
     def _folded(self, site: Site) -> dict[str, Any]:
         """What nets like the own one say of the train rows that they have not seen; all that one row leaves is
