@@ -1,8 +1,9 @@
 """Do prediction sets hold the truth as often as they promise? Real data, PeerwiseClassifier, every site by itself.
 
 A simulated site's test rows are used for nothing else. Half of them calibrate the sets, as all of a real site's do in
-`peerwise fit`; the other half says how often the truth is inside, how often an answer is sure (one class), and how
-often a sure answer is right. Each site's rows are halved anew several times.
+`peerwise fit`; the other half says how often the truth is inside, over all rows and for the worst class, how often an
+answer is sure (one class), how often a sure answer is right, and how often the calibration rows said that it would be.
+Marginal sets and sets by class. Each site's rows are halved anew several times.
 
 python experiments/prediction_sets.py --out runs/coverage
 """
@@ -41,42 +42,61 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def halved(run: Run) -> Iterator[dict[str, Any]]:
-    """A line a seed, site, halving and level."""
+    """One line per seed, site, halving, kind of sets and level."""
     for (seed, _, site), tree in run.predictions.items():
         y, said = tree["y"], tree["probabilities"]
         for turn in range(HALVINGS):
             order = np.random.default_rng([seed, turn]).permutation(len(y))
             here, there = order[: len(y) // 2], order[len(y) // 2 :]
-            made = PredictionSets.fit(said[here], y[here])
-            for level in LEVELS:
-                yield {"seed": seed, "site": site, "level": level, **judged(made, said[there], y[there], level)}
+            for by_class in (False, True):
+                made = PredictionSets.fit(said[here], y[here], by_class=by_class)
+                about = {"seed": seed, "site": site, "kind": made.kind}
+                for level in LEVELS:
+                    yield {**about, "level": level, **judged(made, said[there], y[there], level)}
 
 
 def judged(made: PredictionSets, said: np.ndarray, y: np.ndarray, level: float) -> dict[str, Any]:
     sets = made(said, level)
     size, inside = sets.sum(axis=1), sets[np.arange(len(y)), y]
     sure = size == 1
+    told = made.record(level).sure
     return {
         "rows": len(y),
         "enough": made.rows >= least_rows(level),
         "covered": inside.mean(),
         "classes": size.mean(),
         "sure": sure.mean(),
-        "right_if_sure": np.nan if not sure.any() else inside[sure].mean(),
+        "sure_answers": sure.sum(),
+        "wrong_answers": (~inside[sure]).sum(),
+        "told_answers": told.answers,
+        "told_wrong": told.wrong,
         "right": (said.argmax(axis=1) == y).mean(),
-        "worst_class": min(inside[y == code].mean() for code in np.unique(y)),
+        "by_class": [inside[y == code].mean() if (y == code).any() else np.nan for code in range(said.shape[1])],
     }
 
 
 def table(found: pd.DataFrame) -> pd.DataFrame:
-    """Means over sites and halvings, with the spread over seeds; only where there were enough rows for the level."""
+    """Means over sites and halvings, with the spread over seeds; only where there were enough rows for the level. How
+    often sure answers are right is counted over all of a seed's sure answers, beside what `record` said. The worst
+    class is that of each site: the lowest of its classes' coverages, each a mean over halvings."""
     known = found[found["enough"]]
-    measures = ["covered", "classes", "sure", "right_if_sure", "right", "worst_class"]
-    by_seed = known.groupby(["dataset", "level", "seed"])[measures].mean()
-    mean = by_seed.groupby(["dataset", "level"]).mean()
-    mean.insert(1, "spread", by_seed.groupby(["dataset", "level"])["covered"].std())
-    mean["sites_with_enough"] = found.groupby(["dataset", "level"])["enough"].mean()
+    keys = ["dataset", "kind", "level"]
+    by_seed = known.groupby([*keys, "seed"])[["covered", "classes", "sure", "right"]].mean()
+    counted = known.groupby([*keys, "seed"])[["sure_answers", "wrong_answers", "told_answers", "told_wrong"]].sum()
+    by_seed["right_if_sure"] = 1 - counted["wrong_answers"] / counted["sure_answers"]
+    by_seed["told_right_if_sure"] = 1 - counted["told_wrong"] / counted["told_answers"]
+    by_site = known.groupby([*keys, "seed", "site"])["by_class"]
+    by_seed["worst_class"] = by_site.agg(_worst).groupby([*keys, "seed"]).mean()
+    mean = by_seed.groupby(keys).mean()
+    mean.insert(1, "spread", by_seed.groupby(keys)["covered"].std())
+    mean["sites_with_enough"] = found.groupby(keys)["enough"].mean()
     return mean
+
+
+def _worst(halvings: pd.Series) -> float:
+    coverage = np.array(halvings.tolist(), float)
+    seen = coverage[:, ~np.isnan(coverage).all(axis=0)]
+    return float(np.nanmean(seen, axis=0).min())
 
 
 def main() -> None:
@@ -91,7 +111,7 @@ def main() -> None:
             name, **SETTINGS[name], methods=["peerwise"], out=arguments.out / name, workers=arguments.workers
         )
         parts.append(pd.DataFrame(halved(run)).assign(dataset=name))
-    sys.stdout.write(table(pd.concat(parts)).round(3).to_string() + "\n")
+    sys.stdout.write(table(pd.concat(parts, ignore_index=True)).round(3).to_string() + "\n")
 
 
 if __name__ == "__main__":

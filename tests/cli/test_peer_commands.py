@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from peer_windows import Done, fewer_rows, found, hospital_tables, join, peerwise, right
+from peer_windows import Done, fewer_rows, found, hospital_tables, join, peerwise, refused, right
 
 from peerwise.cli import VERBS, parser_for
 
@@ -105,15 +105,19 @@ def test_fit_says_plainly_whether_it_beats_the_own_models(way: Way) -> None:
 
 def test_predict_names_for_each_row_whom_to_trust(way: Way) -> None:
     header, *rows = way.said["predict"].out.splitlines()
-    assert header.split() == ["row", "answer", "p", "trust", "note"]
-    assert len(rows) == 20
+    assert header.split() == ["row", "answer", "p", "sure?", "trust", "note"]
+    rows, rest = rows[:20], " ".join(rows[20:])
     column = header.index("trust")
     for row in rows:
-        assert re.match(r"\d+ +(disease|healthy|-) +[01]\.\d\d +(own|hungarian) [01]\.\d\d", row)
+        assert re.match(r"\d+ +(disease|healthy) +[01]\.\d\d +(sure|unsure) +(own|hungarian) [01]\.\d\d", row)
         assert row[column - 1] == " " != row[column]
     assert any("own" in row for row in rows)
     assert any("hungarian" in row for row in rows)
-    assert all(("unsure" in row) == (row.split()[1] == "-") for row in rows)
+    unsure = sum(row.split()[3] == "unsure" for row in rows)
+    assert (f"unsure ({unsure} of 20): both " in rest) == bool(unsure)
+    assert re.search(
+        r"at 90 %: \d+ of \d+ sure answers? to cases with a known outcome (was|were) wrong; \d+ of \d+ unsure", rest
+    )
 
 
 def test_answers_of_all_rows_go_to_a_file_and_are_counted_as_the_printed_ones(way: Way, tmp_path: Path) -> None:
@@ -125,13 +129,27 @@ def test_answers_of_all_rows_go_to_a_file_and_are_counted_as_the_printed_ones(wa
     table = pd.read_csv(tmp_path / "answers.csv")
     assert table["row"].tolist() == list(range(1, 124)) == [row["row"] for row in told["rows"]]
     assert table["answer"].tolist() == [row["answer"] for row in told["rows"]]
-    assert len(right(*arguments, "--explain", "2").out.splitlines()) == 3
+    assert table["unsure"].tolist() == [row["unsure"] for row in told["rows"]]
+    assert table["set"].tolist() == ["; ".join(row["set"]) for row in told["rows"]]
+    assert (table["unsure"] == table["set"].str.contains("; ")).all()
+    assert table[["trust_cleveland", "trust_hungarian"]].sum(axis=1).tolist() == pytest.approx([1] * 123, abs=1e-4)
+    shown = right(*arguments, "--explain", "2").out.splitlines()
+    assert [line.split()[0] for line in shown[:3]] == ["row", "1", "2"]
+    assert not shown[3].startswith("3 ")
+
+
+def test_another_level_is_another_verdict_and_an_impossible_one_is_refused(way: Way) -> None:
+    arguments = ("predict", way.tables["switzerland"], "--folder", way.north, "--format", "json", "--level")
+    unsure = [sum(row["unsure"] for row in right(*arguments, level).told["rows"]) for level in ("0.6", "0.98")]
+    assert unsure[0] < unsure[1]
+    assert right(*arguments, "0.6").told["level"] == 0.6
+    assert "expected a share from 0.5 to 0.999" in refused(*arguments, "2")
 
 
 def test_trust_in_json_is_by_site_and_sums_to_one(way: Way) -> None:
     arguments = ("predict", way.tables["switzerland"], "--folder", way.north, "--explain", "5", "--format", "json")
     told = right(*arguments).told
-    assert set(told) == {"site", "classes", "rows"}
+    assert set(told) == {"site", "classes", "own_models_answer", "level", "calibration_rows", "sets", "record", "rows"}
     for row in told["rows"][:5]:
         assert sum(row["trust"].values()) == pytest.approx(1)
         assert set(row["trust"]) <= {"cleveland", "hungarian"}

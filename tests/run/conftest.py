@@ -53,7 +53,7 @@ def fitted_once(published_once: Sites, worker: Worker, tmp_path_factory: pytest.
     sites.pull("north", worker)
     for name in ("south", "east"):
         sites.accept("north", name)
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     return sites
 
 

@@ -47,6 +47,15 @@ def table(name: str, count: int = 90, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(np.round(X, 3), columns=list(FEATURES)).assign(outcome=[CLASSES[code] for code in y])
 
 
+def mislabeled(sites: Sites, *names: str) -> Sites:
+    """With the wrong labels at these sites, so that their models do harm elsewhere."""
+    for name in names:
+        rows = table(name)
+        wrong = [CLASSES[(CLASSES.index(label) + 1) % 3] for label in rows["outcome"]]
+        rows.assign(outcome=wrong).to_csv(sites.root / f"{name}.csv", index=False)
+    return sites
+
+
 @dataclass
 class Clock:
     """The time of all sites of a federation, which a test may set forward and back."""
@@ -157,5 +166,5 @@ def fitted_by(method: str, root: Path, worker: Worker, **settings: Any) -> Sites
     sites.pull("north", worker)
     for name in ("south", "east"):
         sites.accept("north", name)
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     return sites

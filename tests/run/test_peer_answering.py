@@ -28,7 +28,7 @@ def ward(sites: Sites, frame: pd.DataFrame, name: str = "ward.csv") -> Path:
 @pytest.mark.parametrize("method", ["peerwise", "global_ensemble"])
 def test_trust_sums_to_one_and_is_the_methods_own(method: str, fitted_sites: Sites, worker: Worker) -> None:
     fitted_sites.change("north", method=method)
-    fit(fitted_sites["north"], worker)
+    fit(fitted_sites["north"], worker, use_peers=True)
     said = predict(fitted_sites["north"], fitted_sites.root / "south.csv", worker, explain=5)
     assert len(said.trust) == len(said.notes) == 5
     kind, site = read_bundle(fitted_sites["north"], worker)
@@ -130,7 +130,7 @@ def test_a_damaged_bundle_is_refused_and_can_be_made_again(fitted_sites: Sites, 
     blob.unlink()
     with pytest.raises(PeerwiseError):
         predict(peer, file, worker)
-    fit(peer, worker)
+    fit(peer, worker, use_peers=True)
     assert np.array_equal(predict(peer, file, worker).probabilities, whole)
 
 
@@ -142,7 +142,7 @@ def test_a_bundle_that_is_none_is_refused_in_a_sentence(text: str, fitted_sites:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"), [({"format": 3}, "format 3: expected 2"), ({"task": "0" * 64}, "another task")]
+    ("change", "says"), [({"format": 2}, "format 2: expected 3"), ({"task": "0" * 64}, "another task")]
 )
 def test_a_bundle_of_another_format_or_task_is_refused(
     change: dict[str, object], says: str, fitted_sites: Sites, worker: Worker
@@ -191,7 +191,7 @@ def test_local_names_and_codes_are_read_as_the_task_has_them(tmp_path: Path, wor
         settings = {"models": ["logistic"], "method": "knorae", "data": f"../{name}.csv", "name": "north", **more}
         found(tmp_path / name, {**settings, "meeting": {"folder": str(tmp_path / "meeting")}}, task)
         peer = Sites(tmp_path, (name,))[name]
-        fit(peer, worker)
+        fit(peer, worker, use_peers=True)
         found_[name] = predict(peer, tmp_path / f"{name}.csv", worker).probabilities
     assert np.array_equal(found_["plain"], found_["local"])
     assert found_["plain"].shape == (90, len(CLASSES))

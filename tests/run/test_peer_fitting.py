@@ -9,26 +9,28 @@ from typing import Any
 import numpy as np
 import pytest
 from hospitals import Hospitals
-from peer_sites import NAMES, TASK, Sites, copied, formed, table
+from peer_sites import NAMES, TASK, Sites, copied, formed, mislabeled, table
 
 from peerwise.data import Rows, Site
 from peerwise.data.task import read_inputs
 from peerwise.errors import ConfigError, DataError
 from peerwise.methods import pool_models
+from peerwise.methods.own_models import mean_probabilities
 from peerwise.metrics import accuracy
 from peerwise.models import OnnxModel, one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels import sha256
-from peerwise.run.peer import PeerFolder, fit, in_use, method_of, outbox, predict, publish, pull, status
+from peerwise.run.peer import PeerFolder, fit, in_use, method_of, outbox, predict, publish, pull, status, withdraw
 from peerwise.run.peer.arrivals import parcel_of
 from peerwise.run.peer.fitting import unlearned_answers
+from peerwise.run.peer.training import trained
 from peerwise.run.rounds import answer, begin, run_method, speak
 
 SETTINGS = {"stacking": {"meta": "logistic"}}  # which is quicker than a forest
 
 
 def fitted(sites: Sites, worker: Worker, at: str = "north") -> dict[str, Any]:
-    return fit(sites[at], worker, sites.shelf(at))
+    return fit(sites[at], worker, sites.shelf(at), use_peers=True)
 
 
 def joined(sites: Sites, worker: Worker, method: str, **settings: Any) -> Sites:
@@ -86,7 +88,7 @@ def test_four_hospitals_over_a_folder_answer_as_a_simulation_does(tmp_path: Path
     expected = hospitals.expected()
     for name in names:
         pull(hospitals.peer(name), outbox(hospitals.peer(name)), worker)
-        assert len(fit(hospitals.peer(name), worker)["peers"]) == 3
+        assert len(fit(hospitals.peer(name), worker, use_peers=True)["peers"]) == 3
         assert np.array_equal(hospitals.answers(name), expected[name])
 
 
@@ -141,6 +143,30 @@ def test_the_figures_are_those_of_the_answers(fitted_sites: Sites, worker: Worke
     better = (told["ours"] > told["own"]) - (told["ours"] < told["own"])
     words = {1: "better than", 0: "as good as", -1: "WORSE than"}
     assert told["verdict"].startswith(words[better])
+
+
+def test_own_models_answer_where_they_did_better_unless_peers_are_asked_for(
+    formed_sites: Sites, worker: Worker
+) -> None:
+    sites = joined(mislabeled(formed_sites, "south", "east"), worker, "global_ensemble")
+    peer, rows = sites["north"], sites.root / "south.csv"
+    told = fit(peer, worker)
+    assert told["validation"]["worse"]
+    assert told["own_models_answer"]
+    said = predict(peer, rows, worker, 1)
+    assert said.own_models_answer
+    site = peer.site()
+    own = mean_probabilities(site, trained(site).files, read_inputs(peer.task, rows, peer.mapping).X)
+    np.testing.assert_array_equal(said.probabilities, own)
+    assert status(peer)["bundle"]["own_models_answer"]
+
+    assert not fit(peer, worker, use_peers=True)["own_models_answer"]
+    kept = predict(peer, rows, worker)
+    assert not np.array_equal(kept.probabilities, own)
+    withdraw(sites["east"], sites.shelf("east"), "a patient objected")
+    sites.pull("north", worker)
+    assert list(status(peer)["bundle"]["peers"]) == ["south"]
+    assert not status(peer)["bundle"]["own_models_answer"], "a refit that nobody asked for keeps the choice"
 
 
 def test_without_any_peer_the_own_models_answer(formed_sites: Sites, worker: Worker) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-from numpy.typing import NDArray
 
 from peerwise.data import Inputs
 from peerwise.data.task import TaskFeature
@@ -22,6 +21,7 @@ from peerwise.serve.desk import About, Desk, Served, ServedModel
 from peerwise.serve.guard import Log
 from peerwise.serve.room import Room
 from peerwise.serve.settings import Settings
+from peerwise.trust.prediction_sets import PredictionSets
 
 TOKEN = "a-token-of-the-tests"
 FEATURES = (
@@ -41,11 +41,10 @@ INPUTS = {
     "sequence": {"static": (2,), "series": (3, 2)},
 }
 SAID = ((0.9, 0.1), (0.4, 0.6), (0.5, 0.5), (0.2, 0.8))
-SETS = ((1, 0), (0, 1), (1, 1), (0, 1))
 
 
 class SmallDesk(Desk):
-    """Says of the n-th row the n-th line of SAID and SETS, over and over. ``seconds``: how long it ponders; ``fails``:
+    """Says of the n-th row the n-th line of SAID, over and over. ``seconds``: how long it ponders; ``fails``:
     by what, with the rows in the message; ``calibrated``: cases behind the sets."""
 
     closed = 0
@@ -94,15 +93,16 @@ class SmallDesk(Desk):
         consulted[:, models // 2 :] = not frugal
         return Served(
             said,
+            said.argmax(axis=1),
             own=said[:, ::-1],
             trust=np.tile(np.linspace(0.1, 0.4, models), (rows, 1)),
             consulted=consulted,
             fallback=np.full(rows, self.fallback),
         )
 
-    def sets(self, served: Served, level: float, *, frugal: bool = False) -> NDArray[np.bool_] | None:
-        rows = range(len(served.probabilities))
-        return None if not self.calibrated else np.array([SETS[row % 4] for row in rows], bool)
+    def sets(self, *, frugal: bool = False) -> PredictionSets:
+        said = np.full((self.calibrated, 2), 0.5)
+        return PredictionSets.fit(said, np.arange(self.calibrated) % 2)
 
     def explain(self, X: Inputs) -> dict[str, Any] | None:
         near = {"part": "train", "label": "disease", "distance": np.float32(0.5), "weight": 0.25}
@@ -116,6 +116,9 @@ class SmallDesk(Desk):
             "neighbours": [{"row": 3, "values": {"age": 61.0, "chol": float("nan")}, **near}],
             "fallback": False,
             "note": "own model wrong on 6 of 7 such cases",
+            "agreed": False,
+            "agreement": "2 of 3 models say otherwise",
+            "influence": {"south": 0.3, "north": -0.1},
         }
 
     def peers(self) -> list[dict[str, Any]]:

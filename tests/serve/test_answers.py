@@ -66,11 +66,29 @@ def test_a_level_that_the_calibration_cases_cannot_carry_is_said() -> None:
     assert asked(SmallDesk(calibrated=40), row={"age": 50}, level=0.8)["answers"][0]["unsure"] is False
 
 
-def test_without_calibration_cases_or_a_reliable_model_an_answer_is_unsure() -> None:
-    none = asked(SmallDesk(calibrated=0), row={"age": 50})["answers"][0]
-    assert (none["unsure"], none["set"]) == (True, None)
+def test_without_calibration_cases_every_answer_is_possible_and_unsure() -> None:
+    found = asked(SmallDesk(calibrated=0), row={"age": 50})
+    none = found["answers"][0]
+    assert (none["unsure"], none["set"]) == (True, ["healthy", "disease"])
     assert "no cases are left to calibrate on" in none["why"]
-    assert asked(SmallDesk(fallback=True), row={"age": 50})["answers"][0]["why"] == "no model is reliable here"
+    assert found["record"]["sure"]["answers"] == found["record"]["unsure"]["answers"] == 0
+
+
+def test_that_no_model_is_reliable_is_noted_and_does_not_change_the_verdict() -> None:
+    found = asked(SmallDesk(fallback=True), row={"age": 50})["answers"][0]
+    assert (found["note"], found["unsure"], found["why"]) == ("no model is reliable here", False, "")
+    assert asked(row={"age": 50})["answers"][0]["note"] == ""
+
+
+def test_an_answer_comes_with_how_often_such_answers_were_wrong() -> None:
+    found = asked(**ROWS)
+    assert found["sets"] == "marginal"
+    assert found["record"]["unsure"] == {
+        "answers": 40,
+        "wrong": 20,
+        "text": "20 of 40 unsure answers to cases with a known outcome were wrong",
+    }
+    assert found["record"]["sure"]["text"] == "no case with a known outcome got a sure answer"
 
 
 def test_a_frugal_answer_names_the_models_that_were_asked() -> None:

@@ -23,17 +23,23 @@ from peerwise.serve.refusal import Refusal
 from peerwise.trust.prediction_sets import PredictionSets
 
 Tree = dict[str, Any]
+CALIBRATION = {"probabilities": np.tile([0.7, 0.3], (30, 1)), "y": np.arange(30) % 2, "answers": np.zeros(30, np.int64),
+               "by_class": False}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     folder = tmp_path_factory.mktemp("saved")
     save_learner(folder)
-    return Store(folder).load("bundle") | {"calibration": np.linspace(0.01, 0.9, 30)}
+    return Store(folder).load("bundle") | {"calibration": CALIBRATION}
 
 
 def in_model(key: str, value: Any) -> Callable[[Tree], None]:
     return lambda tree: tree["models"][3].update({key: value})
+
+
+def calibrated(**items: Any) -> Callable[[Tree], None]:
+    return lambda tree: tree.update(calibration={**CALIBRATION, **items})
 
 
 def with_(**items: Any) -> Callable[[Tree], None]:
@@ -41,11 +47,18 @@ def with_(**items: Any) -> Callable[[Tree], None]:
 
 
 CHANGES: dict[str, Callable[[Tree], None]] = {
-    "scores not sorted": with_(calibration=np.array([0.9, 0.1])),
-    "scores of no numbers": with_(calibration=np.full(9, np.nan)),
-    "scores as text": with_(calibration="0.1 0.2"),
-    "scores as one number": with_(calibration=0.5),
-    "scores above one": with_(calibration=np.array([0.5, 7.0])),
+    "scores of an earlier version": with_(calibration=np.array([0.1, 0.9])),
+    "calibration as text": with_(calibration="0.1 0.2"),
+    "calibration that is neither kind": calibrated(by_class="no"),
+    "calibration without labels": with_(calibration={"probabilities": np.zeros((0, 2)), "by_class": False}),
+    "calibration with answers that are no class": calibrated(answers=np.full(30, 2)),
+    "calibration probabilities of no numbers": calibrated(probabilities=np.full((30, 2), np.nan)),
+    "calibration probabilities above one": calibrated(probabilities=np.tile([7.0, -6.0], (30, 1))),
+    "calibration probabilities that do not sum to one": calibrated(probabilities=np.full((30, 2), 0.9)),
+    "calibration of another class": calibrated(probabilities=np.full((30, 3), 1 / 3)),
+    "calibration with a label less": calibrated(y=np.zeros(29, np.int64)),
+    "calibration with an unknown label": calibrated(y=np.full(30, 2)),
+    "calibration labels that are fractions": calibrated(y=np.full(30, 0.5)),
     "a name twice": with_(names=["m0", "m0", "m2", "m3"]),
     "names that are numbers": with_(names=[0, 1, 2, 3]),
     "too few names": with_(names=["m0"]),
@@ -88,12 +101,21 @@ def test_what_was_not_changed_is_served(saved: Tree, tmp_path: Path) -> None:
     desk.close()
 
 
-def test_scores_as_fit_makes_them_are_kept() -> None:
+@pytest.mark.parametrize("by_class", [False, True])
+def test_calibration_as_fit_makes_it_is_kept(by_class: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     said = rng.dirichlet([1, 1, 1], 50).astype(np.float32)
     said[0] = (1.0, 0.0, 0.0)
-    made = PredictionSets.fit(said, rng.integers(0, 3, 50))
-    np.testing.assert_array_equal(PredictionSets.kept(made.scores).scores, made.scores)
+    made = PredictionSets.fit(said, rng.integers(0, 3, 50), by_class=by_class)
+    Store(tmp_path).save("sets", made.to_tree())
+    kept = PredictionSets.from_tree(Store(tmp_path).load("sets"), 3)
+    assert kept.kind == made.kind
+    np.testing.assert_array_equal(kept(said, 0.8), made(said, 0.8))
+
+
+def test_no_calibration_rows_are_kept_as_none(tmp_path: Path) -> None:
+    Store(tmp_path).save("sets", PredictionSets.uncalibrated(3).to_tree())
+    assert PredictionSets.from_tree(Store(tmp_path).load("sets"), 3).rows == 0
 
 
 def test_columns_of_whole_numbers_take_neither_gaps_nor_fractions(tmp_path: Path) -> None:

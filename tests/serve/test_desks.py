@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 sys.path.append(str(Path(__file__).parents[1] / "run"))
-from peer_sites import Sites, copied, fitted_by, table
+from peer_sites import Sites, copied, fitted_by, formed, mislabeled, table
 
 from peerwise import PeerwiseClassifier, Pool, wrap
 from peerwise.data import Site
@@ -31,8 +31,11 @@ from peerwise.models.worker import Worker
 from peerwise.parcels import Store, pack
 from peerwise.run.peer import fit, predict
 from peerwise.run.peer.folder import PeerFolder
+from peerwise.serve.answering import predicted
 from peerwise.serve.opening import open_desk
+from peerwise.serve.reading import Asked
 from peerwise.trust import BestSingle
+from peerwise.trust.prediction_sets import PredictionSets
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +68,7 @@ def test_a_sites_desk_answers_as_predict_does(tmp_path: Path, ward: Path, worker
     try:
         served = desk.answer(rows_of(sites, ward))
         np.testing.assert_allclose(served.probabilities, expected.probabilities, atol=1e-9)
+        np.testing.assert_array_equal(served.answers, expected.answers)
         assert served.trust is not None
         homes = [model.site for model in desk.about.models]
         for row, trust in enumerate(expected.trust):
@@ -72,6 +76,41 @@ def test_a_sites_desk_answers_as_predict_does(tmp_path: Path, ward: Path, worker
             assert {home: pytest.approx(value, abs=1e-6) for home, value in trust.items()} == found
         assert {model.site for model in desk.about.models} == {"north", "south", "east"}
         assert all(bool(model.version) != model.own for model in desk.about.models)
+    finally:
+        desk.close()
+
+
+def test_a_rule_for_balanced_accuracy_holds_in_the_service_as_in_predict(tmp_path: Path, worker: Worker) -> None:
+    """The task's metric is balanced accuracy, and one class is rare at this site."""
+    sites, file = formed(tmp_path, method="peerwise"), tmp_path / "north.csv"
+    rows = table("north", 240)
+    rare = rows["outcome"].eq("unclear") & (rows.index % 12 != 2)
+    rows[~rare].to_csv(file, index=False)
+    fit(sites["north"], worker, use_peers=True)
+    expected = predict(sites["north"], file, worker, level=0.6)
+    assert (expected.answers != expected.probabilities.argmax(axis=1)).any(), "else the rule would not show"
+    desk = open_desk(tmp_path / "north")
+    try:
+        told = predicted(desk, Asked(rows_of(sites, file), 0.6, False, ()))
+        for row, answer in zip(expected.rows(), told["answers"], strict=True):
+            assert (answer["answer"], answer["unsure"], answer["set"]) == (row["answer"], row["unsure"], row["set"])
+            assert answer["answer"] in answer["set"]
+    finally:
+        desk.close()
+
+
+def test_own_models_that_did_better_are_served_and_named(tmp_path: Path, ward: Path, worker: Worker) -> None:
+    sites = mislabeled(formed(tmp_path, method="global_ensemble", ask="never"), "south", "east")
+    for name in ("south", "east"):
+        sites.publish(name)
+    sites.pull("north", worker)
+    assert fit(sites["north"], worker)["own_models_answer"]
+    expected = predict(sites["north"], ward, worker)
+    desk = open_desk(tmp_path / "north")
+    try:
+        assert desk.about.own_models_answer
+        assert {model.site for model in desk.about.models} == {"north"}
+        np.testing.assert_allclose(desk.answer(rows_of(sites, ward)).probabilities, expected.probabilities, atol=1e-9)
     finally:
         desk.close()
 
@@ -91,8 +130,7 @@ def test_how_sure_an_answer_is_comes_from_the_test_rows_alone(fitted: Sites) -> 
         served = desk.answer(site.test.X)
         scores = np.sort(1 - served.probabilities[np.arange(len(site.test)), site.test.y])
         cut = scores[int(np.ceil((len(scores) + 1) * 0.8)) - 1]
-        found = desk.sets(served, 0.8)
-        assert found is not None
+        found = desk.sets()(served.probabilities, 0.8)
         likeliest = np.eye(3, dtype=bool)[served.probabilities.argmax(axis=1)]
         np.testing.assert_array_equal(found, (1 - served.probabilities <= cut) | likeliest)
     finally:
@@ -121,7 +159,7 @@ def test_a_bundle_that_is_replaced_meanwhile_does_not_disturb_an_open_desk(
     try:
         before = desk.answer(rows_of(sites, ward)).probabilities
         sites.change("north", method="best_single")
-        fit(sites["north"], worker)
+        fit(sites["north"], worker, use_peers=True)
         os.kill(desk._worker.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         np.testing.assert_array_equal(desk.answer(rows_of(sites, ward)).probabilities, before)
     finally:
@@ -197,9 +235,35 @@ def test_a_saved_learner_answers_as_it_did(tmp_path: Path, kind: type) -> None:
         np.testing.assert_allclose(served.probabilities, learner.predict_proba(X[100:200]), atol=1e-4)
         assert desk.about.calibration_rows == 100
         assert [model.own for model in desk.about.models] == [True, False]
-        found = desk.sets(served, 0.9)
-        assert found is not None
+        assert desk.about.sets == "marginal"
+        found = desk.sets()(served.probabilities, 0.9)
         assert found[np.arange(100), y[100:200]].mean() >= 0.9
+    finally:
+        desk.close()
+
+
+def test_a_saved_learner_is_as_sure_for_each_class_where_that_was_asked_for(tmp_path: Path) -> None:
+    X, y = cancer()
+    learner = PeerwiseClassifier(Pool(models(X, y)), own=["mine"]).fit(X[:100], y[:100])
+    learner.save(tmp_path, calibration=(X[100:200], y[100:200]), by_class=True)
+    desk = open_desk(tmp_path)
+    try:
+        assert desk.about.sets == "by-class"
+        expected = PredictionSets.fit(learner.predict_proba(X[100:200]), y[100:200], by_class=True)
+        np.testing.assert_allclose(desk.sets().limits(0.9), expected.limits(0.9), atol=1e-4)
+    finally:
+        desk.close()
+
+
+def test_a_site_that_chose_sets_by_class_is_served_with_them(fitted: Sites, worker: Worker, tmp_path: Path) -> None:
+    sites = copied(fitted, tmp_path / "other")
+    sites.change("north", sets="by-class")
+    fit(sites["north"], worker, use_peers=True)
+    desk = open_desk(sites.root / "north")
+    try:
+        assert desk.about.sets == "by-class"
+        assert desk.sets().by_class
+        assert desk.sets(frugal=True).by_class
     finally:
         desk.close()
 
@@ -214,7 +278,7 @@ def test_a_learner_fitted_to_a_data_frame_is_asked_by_its_columns(tmp_path: Path
         assert [feature.name for feature in desk.about.features] == list(frame.columns)
         served = desk.answer(frame[100:150].to_numpy())
         np.testing.assert_allclose(served.probabilities, learner.predict_proba(frame[100:150]), atol=1e-4)
-        assert desk.sets(served, 0.9) is None
+        assert desk.sets()(served.probabilities, 0.9).all(), "nothing was left to calibrate on"
     finally:
         desk.close()
 
@@ -271,13 +335,13 @@ def test_nothing_but_the_prediction_sets_learns_from_a_sites_test_rows(
 
     monkeypatch.setattr(PeerFolder, "site", other_test_rows)
     shutil.rmtree(sites.root / "north" / "work")  # the own models are trained again
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     after = Store(sites.root / "north" / "bundle").load("bundle")
-    assert not np.array_equal(after["assurance"]["scores"], before["assurance"]["scores"])
+    assert not np.array_equal(*(tree["assurance"]["sets"]["probabilities"] for tree in (after, before)))
     for tree in (before, after):
         tree["about"].pop("made")
         for time_taken in ("run", "seconds"):
             tree["state"].pop(time_taken)
-        for name in ("scores", "frugal_scores"):
+        for name in ("sets", "frugal_sets"):
             tree["assurance"].pop(name)
     assert pack(after)[0] == pack(before)[0]

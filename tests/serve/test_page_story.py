@@ -127,7 +127,7 @@ def test_a_case_is_filled_in_and_the_answer_says_whom_it_trusts_and_why(page: An
     assert near.get_by_role("rowheader", name="chol", exact=True).count() == 1
     page.get_by_text("Which bundle and models answered").click()
     assert told["bundle"][:12] in page.locator("details.card").inner_text()
-    assert "Answer: " in page.locator("#said").inner_text() or "Unsure: " in page.locator("#said").inner_text()
+    assert "Sure: " in page.locator("#said").inner_text() or "Unsure: " in page.locator("#said").inner_text()
 
 
 def test_a_validation_case_shows_its_true_label_after_the_answer_and_only_as_long_as_it_is_that_case(
@@ -147,15 +147,21 @@ def test_a_validation_case_shows_its_true_label_after_the_answer_and_only_as_lon
 
 def test_an_unsure_answer_says_so_first_and_what_is_possible_at_which_level(page: Any, service: Service) -> None:
     rows = [case["row"] for case in service.get("/v1/cases", limit=60)["cases"]]
-    answers = service.post("/v1/predict", {"rows": rows})["answers"]
+    found = service.post("/v1/predict", {"rows": rows})
+    answers = found["answers"]
     unsure = next(answer for answer in answers if answer["unsure"])
     sure = next(answer for answer in answers if not answer["unsure"])
     text = pick(page, unsure["row"])
     assert page.locator(".answer .verdict").inner_text() == "Unsure"
     assert unsure["why"].lower() in text.lower()
     assert "Most likely" in text
+    before = text
     text = pick(page, sure["row"])
-    assert "At 90 % every other answer is ruled out." in text
+    assert page.locator(".answer .why").inner_text() == "Sure"
+    for kind, shown in (("unsure", before), ("sure", text)):
+        assert found["record"][kind]["text"] in shown, "how often such answers were wrong"
+    assert "ruled out" not in before + text, "which would stand beside the probability of that answer"
+    assert page.locator(".classes .tag").count() == 0
     page.locator("#case-settings").get_by_label("99 %").check()
     page.locator(".answer.unsure").wait_for()
     assert "too few for 99 %" in answered(page), "the level is another one at once"

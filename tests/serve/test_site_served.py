@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -10,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from serve_desks import Client, client_of
 
 sys.path.append(str(Path(__file__).parents[1] / "run"))
-from peer_sites import Sites, fitted_by, table
+from peer_sites import CLASSES, Sites, fitted_by, table
 
 from peerwise.models.worker import Worker
 from peerwise.run.peer import predict
+from peerwise.run.peer.answering import answers_csv
 from peerwise.serve import shapes
 from peerwise.serve.opening import open_desk
 from peerwise.serve.pool_desk import PoolDesk
@@ -51,12 +54,44 @@ def test_the_answers_are_those_of_the_command(service: Client, sites: Sites, wor
     table("west", 30).to_csv(file, index=False)
     found = service.post("/v1/predict", content=file.read_bytes(), headers=CSV).json()
     shapes.Predicted.model_validate(found, strict=True)
-    expected = predict(sites["north"], file, worker, explain=30)
+    expected = predict(sites["north"], file, worker, trust=True)
     for answer, said, trust in zip(found["answers"], expected.probabilities, expected.trust, strict=True):
         assert list(answer["probabilities"].values()) == pytest.approx(said.tolist())
         assert answer["trust"] == pytest.approx(trust)
     assert {model["site"] for model in found["models"].values()} == {"north", "south", "east"}
     assert all(bool(model["version"]) != model["own"] for model in found["models"].values())
+
+
+def test_the_service_and_the_command_give_the_same_verdict_on_the_same_case(
+    service: Client, sites: Sites, worker: Worker, tmp_path: Path
+) -> None:
+    file = tmp_path / "ward.csv"
+    table("west", 60).to_csv(file, index=False)
+    mixed = []
+    for level in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95):
+        found = service.post(f"/v1/predict?level={level}", content=file.read_bytes(), headers=CSV).json()
+        expected = predict(sites["north"], file, worker, level=level)
+        for served, row in zip(found["answers"], expected.rows(), strict=True):
+            for name in ("row", "answer", "unsure", "why", "set"):
+                assert served[name] == row[name]
+            assert served["unsure"] == (len(served["set"]) > 1)
+        assert found["record"] == expected.sets.record(level).told()
+        mixed.append(len({answer["unsure"] for answer in found["answers"]}) == 2)
+    assert any(mixed), "or nothing is told apart here"
+
+
+def test_a_file_of_answers_is_the_same_from_the_service_and_from_the_command(
+    service: Client, sites: Sites, worker: Worker, tmp_path: Path
+) -> None:
+    file = tmp_path / "ward.csv"
+    table("west", 30).to_csv(file, index=False)
+    by_service = service.post("/v1/predict", content=file.read_bytes(), headers=CSV | {"Accept": "text/csv"}).text
+    found = predict(sites["north"], file, worker, trust=True)
+    one, other = (
+        pd.read_csv(io.StringIO(text)) for text in (by_service, answers_csv(CLASSES, found.sites, found.rows()))
+    )
+    assert {"answer", "unsure", "set", "trust_north", "trust_south", "trust_east"} <= set(one.columns)
+    pd.testing.assert_frame_equal(one, other, rtol=1e-4)
 
 
 def test_a_validation_case_can_be_sent_back_as_it_came_and_explained(service: Client) -> None:
@@ -115,7 +150,8 @@ def test_how_sure_a_frugal_answer_is_comes_from_frugal_answers_to_the_test_rows(
     assert not np.allclose(served.probabilities, whole.probabilities), "or nothing is told apart here"
     for answers, frugal in ((served, True), (whole, False)):
         expected = PredictionSets.fit(answers.probabilities, test.y)
-        np.testing.assert_array_equal(desk.sets(answers, 0.8, frugal=frugal), expected(answers.probabilities, 0.8))
+        given = desk.sets(frugal=frugal)(answers.probabilities, 0.8)
+        np.testing.assert_array_equal(given, expected(answers.probabilities, 0.8))
 
 
 def test_a_killed_worker_costs_a_frugal_answer_nothing_but_time(desk: PoolDesk, sites: Sites) -> None:

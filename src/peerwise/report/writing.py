@@ -16,7 +16,8 @@ from peerwise.run.loading import is_run
 
 FILE = "report.html"
 ROWS = "these are the {rows} validation rows of {site}, answered by what has not learned from them: no test rows"
-CHOSEN = "the round that answers was chosen on these rows, so they flatter it a little"
+CHOSEN = "the round that answers was chosen on these rows: its figures are optimistic"
+OWN_ANSWER = "with peers it is worse than the own models on these rows, so the own models answer (see fit --use-peers)"
 STAYS = "this page holds one case of {site} with its values, and must stay there; --no-case leaves it out"
 
 
@@ -42,6 +43,7 @@ def site_story(run: Run, report: dict[str, Any], *, positive: str | None = None,
     site = next(iter(run.predictions))[2]
     notes = [ROWS.format(rows=report["validation"]["rows"], site=site)]
     notes += [CHOSEN] if report["chosen_on_validation"] else []
+    notes += [OWN_ANSWER] if report["own_models_answer"] else []
     unstable = report["instability"]
     notes += [f"warning: {unstable['warning']}"] if unstable and unstable["warning"] else []
     if run.opened is not None and (run.opened["values"] or run.opened["image"]):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +11,10 @@ from numpy.typing import NDArray
 from peerwise.serve.desk import About, Desk, Served, ServedModel
 from peerwise.serve.reading import Asked
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute
-MANY = 4  # classes; more are counted, not named
+if TYPE_CHECKING:
+    from peerwise.trust.prediction_sets import Verdict
+
+NO_RELIABLE_MODEL = "no model is reliable here"
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +23,8 @@ def predicted(desk: Desk, asked: Asked) -> dict[str, Any]:
     """The answers to all rows."""
     about = desk.about
     served = desk.answer(asked.X, frugal=asked.frugal)
-    sets = desk.sets(served, asked.level, frugal=asked.frugal)
+    sets = desk.sets(frugal=asked.frugal)
+    verdicts = sets.verdicts(served.probabilities, served.answers, asked.level, about.classes)
     everyone = np.ones((len(served.probabilities), len(about.models)), bool)
     consulted = everyone if served.consulted is None else np.asarray(served.consulted, bool)
     models = [model for place, model in enumerate(about.models) if consulted[:, place].any()]
@@ -33,10 +33,12 @@ def predicted(desk: Desk, asked: Asked) -> dict[str, Any]:
         "bundle": about.digest,
         "site": about.site,
         "level": asked.level,
-        "calibration_rows": about.calibration_rows,
+        "calibration_rows": sets.rows,
+        "sets": sets.kind,
+        "record": sets.record(asked.level).told(),
         "notes": [*asked.notes, *failed],
         "models": {model.name: described(model) for model in models},
-        "answers": [_answer(about, served, consulted, sets, asked.level, row) for row in range(len(consulted))],
+        "answers": [_answer(about, served, consulted, verdict, row) for row, verdict in enumerate(verdicts)],
     }
 
 
@@ -44,51 +46,20 @@ def described(model: ServedModel) -> dict[str, Any]:
     return {"site": model.site, "own": model.own, "version": model.version, "sha256": model.sha256}
 
 
-def _answer(
-    about: About,
-    served: Served,
-    consulted: NDArray[np.bool_],
-    sets: NDArray[np.bool_] | None,
-    level: float,
-    row: int,
-) -> dict[str, Any]:
-    said = served.probabilities[row]
-    answer = int(said.argmax())
-    possible = None if sets is None else np.flatnonzero(sets[row]).tolist()
+def _answer(about: About, served: Served, consulted: NDArray[np.bool_], verdict: Verdict, row: int) -> dict[str, Any]:
     fallback = served.fallback is not None and bool(served.fallback[row])
-    why = _why(about, possible, fallback, level)
     return {
         "row": row + 1,
-        "answer": about.classes[answer],
-        "unsure": bool(why),
-        "why": why,
-        "set": None if possible is None else [about.classes[place] for place in possible],
-        "probabilities": _by_class(about, said),
+        "answer": about.classes[int(served.answers[row])],
+        "unsure": verdict.unsure,
+        "why": verdict.why,
+        "set": [about.classes[place] for place in verdict.possible],
+        "note": NO_RELIABLE_MODEL if fallback else "",
+        "probabilities": _by_class(about, served.probabilities[row]),
         "own": None if served.own is None else _by_class(about, served.own[row]),
         "trust": None if served.trust is None else by_site(about, served.trust[row]),
         "consulted": [model.name for model, asked in zip(about.models, consulted[row], strict=True) if asked],
     }
-
-
-def _why(about: About, possible: list[int] | None, fallback: bool, level: float) -> str:
-    """Why nobody should rely on an answer; empty where nothing speaks against it."""
-    from peerwise.trust.prediction_sets import least_rows  # late: its room is heavy, and the desks bring it anyway
-
-    share, rows = f"{100 * level:g} %", about.calibration_rows
-    needed = least_rows(level)
-    if fallback:
-        return "no model is reliable here"
-    if possible is None:
-        return "no cases are left to calibrate on: how sure the answer is cannot be said"
-    if rows < needed:
-        return f"{rows} calibration cases are too few for {share}: at least {needed} are needed"
-    names = [about.classes[place] for place in possible]
-    if len(names) > MANY:
-        return f"{len(names)} of {len(about.classes)} answers are possible at {share}"
-    if len(names) > 1:
-        both = "both " if len(names) == 2 else ""
-        return f"{both}{', '.join(names[:-1])} and {names[-1]} are possible at {share}"
-    return ""
 
 
 def _by_class(about: About, said: Floats) -> dict[str, float]:
@@ -123,12 +94,15 @@ def _opened(about: About, found: dict[str, Any]) -> dict[str, Any]:
         "neighbours": found.get("neighbours", []),
         "fallback": bool(found.get("fallback", False)),
         "note": found.get("note", ""),
-        "evidence": _evidence(models),
+        "agreed": found["agreed"],
+        "agreement": found["agreement"],
+        "evidence": _evidence(models, found["influence"]),
     }
 
 
-def _evidence(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line a site, the most trusted first; how its most trusted model did on the nearest known cases."""
+def _evidence(models: list[dict[str, Any]], influence: dict[str, float]) -> list[dict[str, Any]]:
+    """One line per site, the one that moved the answer most first: its influence, its trust, and how its most trusted
+    model did on the nearest known cases."""
     sites: dict[str, list[dict[str, Any]]] = {}
     for model in models:
         sites.setdefault(model["site"], []).append(model)
@@ -140,13 +114,14 @@ def _evidence(models: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {
                 "site": site,
                 "own": said[0]["own"],
+                "influence": influence.get(site),
                 "trust": sum(say.get("trust") or 0.0 for say in said),
                 "right_nearby": right,
                 "of_nearby": of,
                 "text": _record(right, of),
             }
         )
-    return sorted(lines, key=lambda line: -line["trust"])
+    return sorted(lines, key=lambda line: (-abs(line["influence"] or 0.0), -line["trust"]))
 
 
 def _record(right: int | None, of: int | None) -> str:
@@ -174,28 +149,10 @@ def plain(value: Any) -> Any:
 
 
 def as_csv(about: About, found: dict[str, Any]) -> str:
-    """A line a row; names that are other people's text compute nothing in a spreadsheet."""
+    """As `peerwise predict --out` writes them."""
+    from peerwise.run.peer.answering import answers_csv  # late: the service starts without the methods
+
+    answers = found["answers"]
     sites = list(dict.fromkeys(model.site for model in about.models))
-    file = io.StringIO(newline="")
-    lines = csv.writer(file)
-    trust = any(answer["trust"] is not None for answer in found["answers"])
-    lines.writerow(
-        ["row", "answer", "unsure", "set"]
-        + [f"p_{name}" for name in about.classes]
-        + ([f"trust_{site}" for site in sites] if trust else [])
-    )
-    for answer in found["answers"]:
-        said = [f"{value:.6g}" for value in answer["probabilities"].values()]
-        trusted = [f"{answer['trust'].get(site, 0.0):.6g}" for site in sites] if trust else []
-        names = "; ".join(answer["set"] or [])
-        unsure = "true" if answer["unsure"] else "false"
-        lines.writerow([answer["row"], *_harmless([answer["answer"], unsure, names]), *said, *trusted])
-    return file.getvalue()
-
-
-def _harmless(cells: Iterable[str]) -> list[str]:
-    """
-    >>> _harmless(["=1+1", "disease"])
-    ["'=1+1", 'disease']
-    """
-    return [f"'{cell}" if cell.startswith(FORMULAS) else cell for cell in cells]
+    has_trust = any(answer["trust"] is not None for answer in answers)
+    return answers_csv(about.classes, sites if has_trust else [], answers)

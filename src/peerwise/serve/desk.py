@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs
 from peerwise.data.task import TaskFeature
+
+if TYPE_CHECKING:
+    from peerwise.trust.prediction_sets import PredictionSets
 
 LEVEL = 0.9  # of the prediction sets, unless a client chooses another
 
@@ -29,9 +32,10 @@ class ServedModel:
 @dataclass(frozen=True)
 class About:
     """Of a bundle. ``digest`` stands for all of it; ``inputs`` are the shapes of one row by name; ``features`` are
-    those of a table, where they are known by name. ``calibration_rows`` are behind the prediction sets (0: none can be
-    given); ``frugal``: whether fewer models can be asked. ``validation`` has the figures of `fit`, where there are
-    any."""
+    those of a table, where they are known by name. ``calibration_rows`` are behind the prediction sets (0: every
+    answer is unsure), which are of the kind ``sets``; ``frugal``: whether fewer models can be asked. ``validation``
+    has the figures of `fit`, where there are any; ``own_models_answer``: whether the own models answer alone, as they
+    did better than with peers."""
 
     digest: str
     site: str
@@ -47,16 +51,20 @@ class About:
     made: int | None
     calibration_rows: int
     frugal: bool
+    sets: str = "marginal"
     validation: dict[str, Any] | None = None
+    own_models_answer: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """Answers to n rows: ``probabilities`` (n, classes); ``own`` the mean of the own models (n, classes); ``trust``
-    and ``consulted`` (n, models), in the order of `About.models`; ``fallback`` (n,): no model seemed reliable. None
-    where the method has none. ``failed``: models without an answer to some rows, and why."""
+    """Answers to n rows: ``probabilities`` (n, classes); ``answers`` (n,), class codes by the method's decision rule;
+    ``own`` the mean of the own models (n, classes); ``trust`` and ``consulted`` (n, models), in the order of
+    `About.models`; ``fallback`` (n,): no model seemed reliable. None where the method has none. ``failed``: models
+    without an answer to some rows, and why."""
 
     probabilities: NDArray[np.float64]
+    answers: NDArray[np.int64]
     own: NDArray[np.float64] | None = None
     trust: NDArray[np.float64] | None = None
     consulted: NDArray[np.bool_] | None = None
@@ -74,9 +82,8 @@ class Desk(ABC):
         """Answers to rows as the task has them."""
 
     @abstractmethod
-    def sets(self, served: Served, level: float, *, frugal: bool = False) -> NDArray[np.bool_] | None:
-        """The prediction set of each row (n, classes) that holds the truth at this level; None where no rows were left
-        to calibrate on."""
+    def sets(self, *, frugal: bool = False) -> PredictionSets:
+        """What tells sure answers from unsure ones; without calibration rows all are unsure."""
 
     @abstractmethod
     def explain(self, X: Inputs) -> dict[str, Any] | None:
@@ -87,7 +94,9 @@ class Desk(ABC):
         * ``neighbours``: by weight, each with ``row``, ``label``, ``distance``, ``weight``; where the site's rows are
           at hand also ``part`` ("train" or "validation"), ``case`` (its number there, as `cases` has it) and ``values``
           (by feature)
-        * ``fallback``; ``note``: the weightiest remark, or ""
+        * ``agreed``: whether all models say the same; ``agreement``: that in words
+        * ``influence``: by site, how much of the answer's probability is owed to it
+        * ``fallback``; ``note``: the most important remark, or ""
         """
 
     @abstractmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerwise.data import Site
 from peerwise.methods import Method
@@ -30,7 +29,7 @@ class MethodDesk(WorkerDesk):
         peers: list[dict[str, Any]],
         *,
         known: KnownRows,
-        sets: PredictionSets | None,
+        sets: PredictionSets,
     ) -> None:
         super().__init__(about, worker, peers)
         self._method, self._site, self._known, self._sets = method, site, known, sets
@@ -42,6 +41,7 @@ class MethodDesk(WorkerDesk):
         trust = details.get("trust")
         return Served(
             probabilities=said,
+            answers=self._method.answers(self._site, said),
             own=details.get("own"),
             trust=trust,
             consulted=None if trust is None else np.ones(trust.shape, np.bool_),
@@ -49,8 +49,8 @@ class MethodDesk(WorkerDesk):
             failed=dict(details.get("left_out", {})),
         )
 
-    def sets(self, served: Served, level: float, *, frugal: bool = False) -> NDArray[np.bool_] | None:
-        return None if self._sets is None else self._sets(served.probabilities, level)
+    def sets(self, *, frugal: bool = False) -> PredictionSets:
+        return self._sets
 
     def explain(self, X: Any) -> dict[str, Any] | None:
         return None

@@ -36,8 +36,8 @@ class PoolDesk(WorkerDesk):
         worker: Worker,
         peers: list[dict[str, Any]],
         *,
+        sets: PredictionSets,
         known: KnownRows | None = None,
-        sets: PredictionSets | None = None,
         cascade: Cascade | None = None,
         frugal_sets: PredictionSets | None = None,
     ) -> None:
@@ -53,8 +53,10 @@ class PoolDesk(WorkerDesk):
         with one_thread():
             said, decision = self._learner.answer_outputs(filled, X)
         own = self._own(filled)
+        said = np.where(wanting[:, None], said if own is None else own, said)
         return Served(
-            probabilities=np.where(wanting[:, None], said if own is None else own, said),
+            probabilities=said,
+            answers=self._learner.answers(said),
             own=own,
             trust=np.where(wanting[:, None], self._home(), decision.trust),
             consulted=np.ones(decision.trust.shape, np.bool_),
@@ -62,9 +64,8 @@ class PoolDesk(WorkerDesk):
             failed=failed,
         )
 
-    def sets(self, served: Served, level: float, *, frugal: bool = False) -> NDArray[np.bool_] | None:
-        made = self._frugal_sets if frugal and self._cascade is not None else self._sets
-        return None if made is None else made(served.probabilities, level)
+    def sets(self, *, frugal: bool = False) -> PredictionSets:
+        return self._sets if not frugal or self._frugal_sets is None else self._frugal_sets
 
     def explain(self, X: Any) -> dict[str, Any] | None:
         outputs, _ = self._panel.ask(range(len(self._panel.names)), X)
@@ -80,6 +81,9 @@ class PoolDesk(WorkerDesk):
             "neighbours": near if self._known is None else [self._known.described(case) for case in near],
             "fallback": found.fallback,
             "note": remark(found),
+            "agreed": found.agreed,
+            "agreement": found.agreement,
+            "influence": found.influence,
         }
 
     def cases(self) -> list[dict[str, Any]]:
@@ -102,6 +106,7 @@ class PoolDesk(WorkerDesk):
             found = cascade.answer(ask, count_rows(X), X)
         return Served(
             probabilities=found.probabilities,
+            answers=self._learner.answers(found.probabilities),
             own=self._own(np.nan_to_num(kept)),
             trust=found.trust,
             consulted=found.consulted,

@@ -139,7 +139,9 @@ def _bundle(desk: Desk, settings: Settings) -> dict[str, Any]:
         "calibration_rows": about.calibration_rows,
         "frugal": about.frugal,
         "level": settings.level,
+        "sets": about.sets,
         "validation": plain(about.validation),
+        "own_models_answer": about.own_models_answer,
         "has_cases": bool(desk.cases()),
         "limits": {"body_bytes": settings.body_bytes, "rows": settings.rows},
     }

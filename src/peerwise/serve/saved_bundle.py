@@ -57,8 +57,9 @@ def _blank(about: About) -> np.ndarray[Any, Any]:
 
 def _opened(folder: Path, tree: dict[str, Any], digest: str) -> Desk:
     learner = learner_from_tree(learner_class(tree["learner"]), tree)
-    sets = None if tree["calibration"] is None else PredictionSets.kept(tree["calibration"])
-    about = _about(folder, tree, digest, 0 if sets is None else sets.rows)
+    kept, count = tree["calibration"], len(tree["classes"])
+    sets = PredictionSets.uncalibrated(count) if kept is None else PredictionSets.from_tree(kept, count)
+    about = _about(folder, tree, digest, sets)
     files = {name: model["file"] for name, model in zip(tree["names"], tree["models"], strict=True)}
     worker = Worker(limits_for(files))
     try:
@@ -114,7 +115,7 @@ def _fitting(column: dict[str, Any], values: np.ndarray[Any, Any]) -> np.ndarray
     return values
 
 
-def _about(folder: Path, tree: dict[str, Any], digest: str, calibrated: int) -> About:
+def _about(folder: Path, tree: dict[str, Any], digest: str, sets: PredictionSets) -> About:
     shape, columns = tree["row_shape"], tree["columns"]
     kind = _kind(folder, tree)
     lost = [name for name, model in zip(tree["names"], tree["models"], strict=True) if model["file"] is None]
@@ -147,8 +148,9 @@ def _about(folder: Path, tree: dict[str, Any], digest: str, calibrated: int) -> 
         features=_features(folder, tree) if kind == "table" else (),
         models=tuple(models),
         made=int((folder / "bundle.json").stat().st_mtime),
-        calibration_rows=calibrated,
+        calibration_rows=sets.rows,
         frugal=False,
+        sets=sets.kind,
     )
 
 

@@ -41,16 +41,28 @@ class NamedModel(Model):
 
 class Answer(Shape):
     row: int = Field(description="From 1, in the order of the request.")
-    answer: str = Field(description="The likeliest class.", examples=["disease"])
-    unsure: bool = Field(description="Whether it should not be relied on; `why` says the reason.")
-    why: str = Field(examples=["both healthy and disease are possible at 90 %"])
-    set: list[str] | None = Field(
-        description="Holds the truth with the probability `level`; null where no case was left to calibrate on."
+    answer: str = Field(
+        description="The likeliest class, or as the bundle answers for balanced accuracy.", examples=["disease"]
     )
+    unsure: bool = Field(description="Whether `set` has more than one class; `why` says the reason.")
+    why: str = Field(examples=["both healthy and disease are possible at 90 %"])
+    set: list[str] = Field(description="Holds the truth with the probability `level`, and always the answer.")
+    note: str = Field(description="What else is worth knowing, or empty.", examples=["no model is reliable here"])
     probabilities: dict[str, float] = Field(examples=[{"healthy": 0.1, "disease": 0.9}])
     own: dict[str, float] | None = Field(description="What the site's own models say on average.")
     trust: dict[str, float] | None = Field(description="By site, the largest first; sums to 1.")
     consulted: list[str] = Field(description="Names of the models that were asked.")
+
+
+class Tally(Shape):
+    answers: int = Field(description="To calibration cases, each judged by the others.")
+    wrong: int
+    text: str = Field(examples=["3 of 41 sure answers to cases with a known outcome were wrong"])
+
+
+class Record(Shape):
+    sure: Tally
+    unsure: Tally
 
 
 class Predicted(Shape):
@@ -58,6 +70,10 @@ class Predicted(Shape):
     site: str
     level: float
     calibration_rows: int
+    sets: Literal["marginal", "by-class"] = Field(
+        description="Whether `level` holds over all cases, or for each class."
+    )
+    record: Record = Field(description="How often sure and unsure answers were wrong, at this level.")
     notes: list[str] = Field(description="What was odd about the rows.")
     models: dict[str, Model] = Field(description="Those that were asked about any row.")
     answers: list[Answer]
@@ -89,6 +105,7 @@ class Neighbour(Shape):
 class Evidence(Shape):
     site: str
     own: bool
+    influence: float | None = Field(description="The answer's probability, less what it would be without this site.")
     trust: float
     right_nearby: int | None
     of_nearby: int | None
@@ -100,7 +117,9 @@ class Opened(Shape):
     neighbours: list[Neighbour]
     fallback: bool = Field(description="Whether no model seemed reliable.")
     note: str
-    evidence: list[Evidence]
+    agreed: bool = Field(description="Whether every model gives this answer.")
+    agreement: str = Field(examples=["3 of 12 models say otherwise"])
+    evidence: list[Evidence] = Field(description="By site, the one that moved the answer most first.")
 
 
 class Explained(Predicted):
@@ -137,7 +156,9 @@ class Bundle(Shape):
     calibration_rows: int
     frugal: bool = Field(description="Whether fewer models can be asked.")
     level: float = Field(description="Of the prediction sets, where a request has none.")
+    sets: Literal["marginal", "by-class"]
     validation: dict[str, Any] | None
+    own_models_answer: bool = Field(description="Whether the own models answer alone: with peers `fit` did worse.")
     has_cases: bool
     limits: Limits
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ParcelError
-from peerwise.methods import Method, OneShot
+from peerwise.methods import Local, Method, OneShot
+from peerwise.methods.pool_models import full_name
 from peerwise.models.worker import Limits, Worker
 from peerwise.parcels import sha256
 from peerwise.parcels.signed.editions import edition
+from peerwise.run.peer.answering import bundle_digest
 from peerwise.run.peer.assurance import Assurance, rows_digest
 from peerwise.run.peer.fitting import BUNDLE, bundle_about, read_bundle
 from peerwise.run.peer.folder import PeerFolder
@@ -38,17 +40,17 @@ def open_site(folder: Path) -> Desk:
 
 def _opened(peer: PeerFolder) -> Desk:
     worker = Worker()
-    digest = _digest(peer)
+    digest = bundle_digest(peer)
     try:
         method, site = read_bundle(peer, worker, later=False)
         bundle = bundle_about(peer)
-        made = Assurance.from_tree(peer.bundle.load_item(BUNDLE, "assurance"))
+        made = Assurance.from_tree(peer.bundle.load_item(BUNDLE, "assurance"), len(site.classes))
         files = _files(method, site)
         worker.limits = limits_for(files)
         about = _about(peer, site, bundle, made, files, digest)
         lines = peer_lines(peer, about, bundle["report"])
         known = KnownRows(peer.task, peer.site, partial(_is_same, made.rows))
-        if _digest(peer) != digest:  # parts of two bundles do not belong together
+        if bundle_digest(peer) != digest:  # parts of two bundles do not belong together
             raise ParcelError(f"{peer.bundle.folder} was replaced while it was opened: open it again.")
         if not isinstance(method, OneShot):
             return MethodDesk(about, method, site, worker, lines, known=known, sets=made.sets)
@@ -81,7 +83,9 @@ def limits_for(files: Files) -> Limits:
 
 
 def _files(method: Method, site: Site) -> dict[str, bytes]:
-    """The pool in the order of the learner's columns; none where the method has no such pool."""
+    """The pool in the order of the learner's columns, or the own models; none where the method has no such pool."""
+    if isinstance(method, Local):
+        return {full_name(name, site.name): data for name, data in site.state["models"].items()}
     if "learner" not in site.state or "pool" not in site.state:
         return {}
     return {name: site.state["pool"][name] for name in site.state["learner"]["names"]}
@@ -108,17 +112,12 @@ def _about(peer: PeerFolder, site: Site, bundle: dict[str, Any], made: Assurance
         features=task.features,
         models=tuple(models),
         made=bundle["made"],
-        calibration_rows=0 if made.sets is None else made.sets.rows,
+        calibration_rows=made.sets.rows,
         frugal=made.has_cascade,
+        sets=made.sets.kind,
         validation=bundle["report"]["validation"],
+        own_models_answer=bundle["report"]["own_models_answer"],
     )
-
-
-def _digest(peer: PeerFolder) -> str:
-    manifest = peer.bundle.folder / f"{BUNDLE}.json"
-    if not manifest.is_file():
-        return ""
-    return sha256(manifest.read_bytes())[:12]
 
 
 def _is_same(rows: str, site: Site) -> bool:

@@ -212,14 +212,16 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     # ---- keeping -------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | Path, calibration: tuple[Any, ArrayLike] | None = None) -> None:
+    def save(
+        self, folder: str | Path, calibration: tuple[Any, ArrayLike] | None = None, *, by_class: bool = False
+    ) -> None:
         """Write the bundle: settings, what was learned, and the pool's models as ONNX. No pickle.
 
         What was learned can hold rows of the site (see the learner): a bundle is for the site that made it.
         ``calibration``: (X, y) that neither the models nor the learner have learned from; with them 'peerwise serve'
-        can tell sure answers from unsure ones (`PredictionSets`).
+        can tell sure answers from unsure ones (`PredictionSets`), over all rows together or ``by_class``.
         """
-        save_bundle(self, folder, calibration)
+        save_bundle(self, folder, calibration, by_class)
 
     @classmethod
     def load(cls, folder: str | Path, pool: Any = None) -> Self:

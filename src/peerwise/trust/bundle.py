@@ -69,10 +69,12 @@ def learner_from_tree(kind: type[Learner], tree: dict[str, Any], pool: Pool | No
     return learner
 
 
-def save_bundle(learner: TrustLearner, folder: str | Path, calibration: tuple[Any, ArrayLike] | None) -> None:
+def save_bundle(
+    learner: TrustLearner, folder: str | Path, calibration: tuple[Any, ArrayLike] | None, by_class: bool
+) -> None:
     """Write everything the learner needs to answer. A model that cannot travel is written by name, with a warning."""
     tree = learner_to_tree(learner)
-    scores = None if calibration is None else _scores(learner, *calibration)
+    sets = None if calibration is None else _sets(learner, *calibration, by_class).to_tree()
     members: Iterable[Member] = learner.pool_ if hasattr(learner, "pool_") else ()
     models = []
     for member in members:
@@ -80,7 +82,7 @@ def save_bundle(learner: TrustLearner, folder: str | Path, calibration: tuple[An
     example = learner._example
     shape, kind = (list(example.shape[1:]), example.dtype.name) if isinstance(example, np.ndarray) else (None, None)
     rows = {"row_shape": shape, "row_type": kind, "columns": learner._columns}  # never the rows themselves
-    Store(folder).save("bundle", {**tree, "models": models, **rows, "calibration": scores})
+    Store(folder).save("bundle", {**tree, "models": models, **rows, "calibration": sets})
 
 
 def check_saved(tree: dict[str, Any], folder: str | Path, kind: str = "PeerwiseClassifier") -> dict[str, Any]:
@@ -116,11 +118,12 @@ def columns_of(X: Any) -> list[dict[str, Any]] | None:
     return found
 
 
-def _scores(learner: TrustLearner, X: Any, y: ArrayLike) -> Any:
+def _sets(learner: TrustLearner, X: Any, y: ArrayLike, by_class: bool) -> PredictionSets:
     from peerwise.trust.base import encode
 
     codes = encode(np.asarray(y), learner.classes_, "calibration y")
-    return PredictionSets.fit(learner.predict_proba(X), codes).scores
+    said = learner.predict_proba(X)
+    return PredictionSets.fit(said, codes, learner.answers(said), by_class=by_class)
 
 
 def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:

@@ -65,7 +65,7 @@ class Explanation:
         sure = max(self.probabilities.values())
         how = "no model is reliable here" if self.fallback else self._voters()
         lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", *self._pulls(), ""]
-        if self._agreed():
+        if self.agreed:
             return "\n".join([*lines[:-1], self._nearest()])
         lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
         for say in self.models[:SHOWN]:
@@ -78,16 +78,25 @@ class Explanation:
         lines.append("competence is what the learner estimates; right nearby counts the nearest known cases")
         return "\n".join(lines)
 
-    def _agreed(self) -> bool:
+    @property
+    def agreed(self) -> bool:
+        """Whether every model gives the same answer."""
         return all(say.answer == self.answer for say in self.models)
+
+    @property
+    def agreement(self) -> str:
+        """Whether the models disagree, in words."""
+        if self.agreed:
+            return f"all {len(self.models)} models say {self.answer}" if len(self.models) > 1 else "there is one model"
+        against = sum(say.answer != self.answer for say in self.models)
+        return f"{against} of {len(self.models)} models say otherwise"
 
     def _pulls(self) -> list[str]:
         """Whether the models disagree, what the own ones say, and which sites pulled the answer where."""
-        if self._agreed():
-            return [f"all {len(self.models)} models say {self.answer}"]
+        if self.agreed:
+            return [self.agreement]
         own = dict.fromkeys(str(say.answer) for say in self.models if say.own)
-        against = sum(say.answer != self.answer for say in self.models)
-        lines = [f"{against} of {len(self.models)} models say otherwise"]
+        lines = [self.agreement]
         lines += [f"own models alone: {' and '.join(own)}"] if own else []
         pulled = sorted(self.influence.items(), key=lambda item: -abs(item[1]))[:PULLS]
         said = [f"{site} {'for' if share > 0 else 'against'} it ({share:+.2f})" for site, share in pulled if share]

@@ -20,12 +20,13 @@ def add_to(verbs: Any) -> None:
         "fit",
         run,
         about="Fit the method of peerwise.toml on this site's rows and the accepted models, write the bundle that "
-        "'peerwise predict' reads, and say whether it beats the own models. A method with rounds runs them now, with "
-        "all members that take part at the same time.",
+        "'peerwise predict' reads, and say whether it beats the own models. Where it does not, the bundle answers with "
+        "the own models. A method with rounds runs them now, with all members that take part at the same time.",
         example="peerwise fit --folder north",
     )
     add_folder(parser)
     parser.add_argument("--again", action="store_true", help="begin a method with rounds anew")
+    parser.add_argument("--use-peers", action="store_true", help="answer with peers even if the own models did better")
     parser.add_argument("--no-case", action="store_true", help="show no case of this site in the report")
 
 
@@ -40,9 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not is_published(method):
             shelf = stack.enter_context(opened_shelf(peer, serving=True))
             tell = partial(say, arguments)
-            found = fit_by_rounds(peer, method, shelf, process, again=arguments.again, tell=tell)
+            how = {"again": arguments.again, "use_peers": arguments.use_peers}
+            found = fit_by_rounds(peer, method, shelf, process, **how, tell=tell)
         else:
-            found = fit(peer, process, None if method.rounds == 1 else stack.enter_context(opened_shelf(peer)))
+            later = None if method.rounds == 1 else stack.enter_context(opened_shelf(peer))
+            found = fit(peer, process, later, use_peers=arguments.use_peers)
     show(arguments, found, lambda console: _print(console, found))
     return 0 if found["validation"] is None else _report(arguments)
 
@@ -70,9 +73,9 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     if figures is None:
         line(console, "there are no validation rows: whether it beats the own models is not known")
     else:
-        _compare(console, figures)
+        _compare(console, figures, own_models_answer=found["own_models_answer"])
         if found["chosen_on_validation"]:
-            line(console, "the round that answers was chosen on these rows, so they flatter it a little")
+            line(console, "the round that answers was chosen on these rows: its figures are optimistic")
     for name, why in found["left_out"].items():
         folded(console, f"without {name}: {why}", 4)
     if found["fell_back"]:
@@ -81,7 +84,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         folded(console, f"warning: {found['instability']['warning']}", 4)
 
 
-def _compare(console: Console, figures: dict[str, Any]) -> None:
+def _compare(console: Console, figures: dict[str, Any], *, own_models_answer: bool) -> None:
     line(console, f"{'on validation rows':<20} {'own models':>12} {'with peers':>12}")
     line(console, f"{figures['metric']:<20} {_figure(figures['own']):>12} {_figure(figures['ours']):>12}")
     if figures["metric"] != "accuracy":
@@ -89,7 +92,9 @@ def _compare(console: Console, figures: dict[str, Any]) -> None:
         line(console, f"{'accuracy':<20} {accuracy}")
     changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
     line(console, f"with peers it is {figures['verdict']}: {changed}")
-    if figures["verdict"].startswith("WORSE"):
+    if own_models_answer:
+        line(console, "so the bundle answers with the own models alone; --use-peers answers with peers all the same")
+    if figures["worse"]:
         line(console, "'peerwise review' shows whose models do badly here; leave them out by 'peerwise refuse SITE'")
 
 

@@ -50,5 +50,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     if bundle:
         with_ = ", ".join(f"{site} ({edition(version)})" for site, version in bundle["peers"].items()) or "no peers"
         line(console, f"fitted: {bundle['method']} on {day(bundle['made'])} with {with_}")
+        if bundle["own_models_answer"]:
+            line(console, "answers: the own models alone, which did better on the validation rows")
     for text in found["due"]:
         folded(console, f"due: {text}", 5)

@@ -33,8 +33,8 @@ def _answer(opened: dict[str, Any]) -> str:
         f"With {plain(opened['method'])} the answer is {plain(opened['answer'])}{how}; the own models say "
         f"{plain(opened['own'])}."
     )
-    unsure = " No model seemed reliable here." if opened.get("fallback") else ""
-    return f"{said} The truth is {plain(opened['truth'])}.{unsure}"
+    reliable = " No model seemed reliable here." if opened.get("fallback") else ""
+    return f"{said} The truth is {plain(opened['truth'])}.{reliable}"
 
 
 def _where(opened: dict[str, Any]) -> str:

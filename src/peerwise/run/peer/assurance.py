@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Site, digest
+from peerwise.errors import ParcelError
 from peerwise.methods import Method, OneShot
 from peerwise.methods.one_shot import labelled_logits, pool_logits_of, pool_names
 from peerwise.methods.stacking_rows import train_and_val
@@ -21,24 +22,27 @@ from peerwise.trust.prediction_sets import PredictionSets
 
 @dataclass(frozen=True, eq=False)
 class Assurance:
-    """``sets`` and ``frugal_sets`` are calibrated on the site's test rows, which nothing else is done with at a real
-    site; None without such rows. ``rows``: `rows_digest` of the rows that were learned from. ``stages``: the cascade's
-    tree, None where all models are always asked."""
+    """``sets`` and ``frugal_sets`` (None where there is no cascade) are calibrated on the site's test rows, which
+    nothing else is done with at a real site. ``rows``: `rows_digest` of the rows that were learned from. ``stages``:
+    the cascade's tree, None where all models are always asked."""
 
-    sets: PredictionSets | None
+    sets: PredictionSets
     frugal_sets: PredictionSets | None
     stages: dict[str, Any] | None
     rows: str
 
     def to_tree(self) -> dict[str, Any]:
-        made = (self.sets, self.frugal_sets)
-        scores, frugal = (None if each is None else each.scores for each in made)
-        return {"scores": scores, "frugal_scores": frugal, "stages": self.stages, "rows": self.rows}
+        frugal = None if self.frugal_sets is None else self.frugal_sets.to_tree()
+        return {"sets": self.sets.to_tree(), "frugal_sets": frugal, "stages": self.stages, "rows": self.rows}
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> Self:
-        made = [None if tree[key] is None else PredictionSets.kept(tree[key]) for key in ("scores", "frugal_scores")]
-        return cls(made[0], made[1], tree["stages"], tree["rows"])
+    def from_tree(cls, tree: dict[str, Any], classes: int) -> Self:
+        if set(tree) != {"sets", "frugal_sets", "stages", "rows"}:
+            raise ParcelError(
+                f"the bundle has {', '.join(sorted(tree))}: expected prediction sets. Run 'peerwise fit'."
+            )
+        frugal = None if tree["frugal_sets"] is None else PredictionSets.from_tree(tree["frugal_sets"], classes)
+        return cls(PredictionSets.from_tree(tree["sets"], classes), frugal, tree["stages"], tree["rows"])
 
     @property
     def has_cascade(self) -> bool:
@@ -48,10 +52,11 @@ class Assurance:
         return None if self.stages is None else Cascade.from_tree(kind, self.stages)
 
 
-def assured(method: Method, site: Site) -> Assurance:
+def assured(method: Method, site: Site, *, by_class: bool = False) -> Assurance:
     """From the site's state after it has learned. The cascade is fitted to train and validation rows."""
     test = site.test
-    sets = PredictionSets.fit(answer(method, site, test.X), test.y) if len(test) else None
+    said = answer(method, site, test.X)
+    sets = PredictionSets.fit(said, test.y, method.answers(site, said), by_class=by_class)
     # Others, such as a graph neural network, would have to be trained dozens of times.
     cascade = (
         _cascade(method, site)
@@ -59,8 +64,9 @@ def assured(method: Method, site: Site) -> Assurance:
         else None
     )
     frugal = None
-    if cascade is not None and len(test):
-        frugal = PredictionSets.fit(_frugal_answers(cascade, site), test.y)
+    if cascade is not None:
+        said = _frugal_answers(cascade, site) if len(test) else np.zeros((0, len(site.classes)))
+        frugal = PredictionSets.fit(said, test.y, method.answers(site, said), by_class=by_class)
     return Assurance(sets, frugal, None if cascade is None else cascade.to_tree(), rows_digest(site))
 
 

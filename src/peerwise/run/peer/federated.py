@@ -27,11 +27,11 @@ from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, Store
 from peerwise.run.one_turn import Turn, take_turn
-from peerwise.run.peer.fitting import compared, own_answers, save_bundle
+from peerwise.run.peer.fitting import compared, own_answers, saved
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.hub import GRACE, NOTHING, PAUSE, Hub
 from peerwise.run.peer.pulling import note_once, take_list
-from peerwise.run.peer.record import Seen, save_record
+from peerwise.run.peer.record import Seen
 from peerwise.run.rounds import check_sites, combined, combines
 
 AT, HUB, FETCHED = "at", "hub", "fetched"
@@ -41,9 +41,17 @@ Tell = Callable[[str], None]
 
 
 def fit_by_rounds(
-    peer: PeerFolder, method: Method, shelf: Shelf, worker: Worker, *, again: bool = False, tell: Tell
+    peer: PeerFolder,
+    method: Method,
+    shelf: Shelf,
+    worker: Worker,
+    *,
+    again: bool = False,
+    use_peers: bool = False,
+    tell: Tell,
 ) -> dict[str, Any]:
-    """All rounds that are left, then the bundle. Killed at any moment, the same command goes on where it stopped."""
+    """All rounds that are left, then the bundle. Killed at any moment, the same command goes on where it stopped.
+    ``use_peers``: see `fit`."""
 
     def refused(site: str, topic: str, why: str) -> None:
         note_once(peer, site, topic, why)
@@ -70,9 +78,7 @@ def fit_by_rounds(
             "instability": None,
             "chosen_on_validation": True,
         }
-        save_record(peer, method, site, seen, report)
-        save_bundle(peer, method, site, report, by_rounds=True)
-        return report
+        return saved(peer, method, site, seen, report, use_peers=use_peers, by_rounds=True)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from peerwise.data import Inputs, Rows, Sequences, Site
 from peerwise.data.task import Task
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
 from peerwise.exchange.shelf import Shelf
-from peerwise.methods import Method, OneShot
+from peerwise.methods import Local, Method, OneShot
 from peerwise.methods.base import FELL_BACK
 from peerwise.methods.instability import instability
 from peerwise.methods.own_models import mean_probabilities
@@ -34,12 +34,23 @@ from peerwise.run.rounds import begin, check_sites, combined, hear, speak
 
 BUNDLE = "bundle"
 AFTERWARDS = "afterwards"
-FORMAT = 2
+FORMAT = 3
 
 
-def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_already: bool = False) -> dict[str, Any]:
+def fit(
+    peer: PeerFolder,
+    worker: Worker,
+    shelf: Shelf | None = None,
+    *,
+    use_peers: bool = False,
+    held_already: bool = False,
+) -> dict[str, Any]:
     """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``shelf``, what a
-    method says after that (who has contributed how much) is shown and heard as well."""
+    method says after that (who has contributed how much) is shown and heard as well.
+
+    Where the method is worse than the own models on the validation rows, by the task's metric, the bundle answers with
+    the own models, unless ``use_peers``.
+    """
     method = method_of(peer)
     if not is_published(method):
         raise ConfigError(f"{method.called} has {method.rounds} rounds: expected a method that publishes models.")
@@ -67,9 +78,7 @@ def fit(peer: PeerFolder, worker: Worker, shelf: Shelf | None = None, *, held_al
                 "instability": _instability(method, site),
                 "chosen_on_validation": False,
             }
-        save_record(peer, method, site, seen, report)
-        save_bundle(peer, method, site, report)
-        return report
+        return saved(peer, method, site, seen, report, use_peers=use_peers)
 
 
 def _afterwards(peer: PeerFolder, method: Method, site: Site, shelf: Shelf, peers: list[str]) -> None:
@@ -143,7 +152,7 @@ def compared(
         "metric": metric,
         "ours": figures[0],
         "own": figures[1],
-        "verdict": _verdict(figures[0], figures[1], lower=metric in LOWER_IS_BETTER),
+        **_verdict(figures[0], figures[1], lower=metric in LOWER_IS_BETTER),
         "accuracy": accuracy(y, answers),
         "own_accuracy": accuracy(y, own.argmax(axis=1)),
         "gained": int((right & ~own_right).sum()),
@@ -155,20 +164,41 @@ def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _verdict(ours: float | None, own: float | None, *, lower: bool) -> str:
+def _verdict(ours: float | None, own: float | None, *, lower: bool) -> dict[str, Any]:
     if ours is None or own is None:
-        return "not comparable: the metric is not defined on these rows"
+        return {"verdict": "not comparable: the metric is not defined on these rows", "worse": False}
     if ours == own:
-        return "as good as the own models"
-    return "better than the own models" if (ours < own) == lower else "WORSE than the own models"
+        return {"verdict": "as good as the own models", "worse": False}
+    worse = (ours > own) == lower
+    return {"verdict": "WORSE than the own models" if worse else "better than the own models", "worse": worse}
 
 
-def save_bundle(
-    peer: PeerFolder, method: Method, site: Site, report: Mapping[str, Any], *, by_rounds: bool = False
+def saved(
+    peer: PeerFolder,
+    method: Method,
+    site: Site,
+    seen: Seen,
+    report: Mapping[str, Any],
+    *,
+    use_peers: bool,
+    by_rounds: bool = False,
+) -> dict[str, Any]:
+    """Write the record for the report, then the bundle; the report, and whether the own models answer alone."""
+    worse = report["validation"] is not None and report["validation"]["worse"]
+    found = {**report, "own_models_answer": worse and not use_peers}
+    save_record(peer, method, site, seen, found)
+    if found["own_models_answer"]:
+        method, site = Local(), replace(site, state={"models": trained(site).files})
+    _save_bundle(peer, method, site, found, use_peers=use_peers, by_rounds=by_rounds)
+    return found
+
+
+def _save_bundle(
+    peer: PeerFolder, method: Method, site: Site, report: Mapping[str, Any], *, use_peers: bool, by_rounds: bool
 ) -> None:
     """Models, what was learned, how sure it is, and what is needed to read rows; never the rows themselves."""
     with one_thread():
-        made = assured(method, site)
+        made = assured(method, site, by_class=peer.settings.sets == "by-class")
     about = {
         "format": FORMAT,
         "task": peer.federation.task,
@@ -177,6 +207,7 @@ def save_bundle(
         "sites": len(peer.members),
         "made": peer.now(),
         "by_rounds": by_rounds,
+        "use_peers": use_peers,
         "site": {"name": site.name, "seed": site.seed, "recipes": list(site.recipes)},
         "report": dict(report),
     }
@@ -232,7 +263,8 @@ def read_bundle(peer: PeerFolder, worker: Worker, *, later: bool = True) -> tupl
 
 def _parts_of_bundle(peer: PeerFolder, later: bool) -> tuple[Method, dict[str, Any], dict[str, Any]]:
     about = bundle_about(peer)
-    method = made_method(about["method"], about["settings"], about["sites"])
+    own_models_answer = about["report"]["own_models_answer"]
+    method = Local() if own_models_answer else made_method(about["method"], about["settings"], about["sites"])
     return method, about, peer.bundle.load_item(BUNDLE, "state", later=later and isinstance(method, OneShot))
 
 

@@ -245,13 +245,16 @@ def _leave(peer: PeerFolder, site: str, why: str, **facts: Any) -> None:
 def _honour(peer: PeerFolder, worker: Worker) -> dict[str, Any] | None:
     """A fitted pool with models that may not be used any more is fitted again without them, now."""
     held = fitted_with(peer)
-    if held is None or bundle_about(peer)["by_rounds"]:  # what was learned in rounds cannot be taken out again
+    if held is None:
+        return None
+    about = bundle_about(peer)
+    if about["by_rounds"]:  # what was learned in rounds cannot be taken out again
         return None
     allowed = in_use(peer)
     gone = sorted(site for site in held if site not in allowed)
     if not gone:
         return None
-    return {"without": gone, **fit(peer, worker, held_already=True)}
+    return {"without": gone, **fit(peer, worker, use_peers=about["use_peers"], held_already=True)}
 
 
 def note_once(peer: PeerFolder, site: str, about: str, why: str, **facts: Any) -> None:

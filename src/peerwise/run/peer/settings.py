@@ -44,6 +44,8 @@ class Settings:
 
     ``ask``: how often a person decides on a peer's models: "first" (its later versions follow by themselves), "always"
     (every version), or "never". Nothing skips the gate.
+    ``sets``: whether prediction sets hold the truth as often as promised over all cases together ("marginal") or for
+    each class ("by-class"), a rare one too, with more unsure answers.
     ``most_peers``: of more members, only the models of so many are fetched, by what their cards promise; 0: all.
     ``min_leaf``: a forest with smaller leaves does not leave. ``attack_seconds`` may be spent on the membership attack.
     ``valid_days``: how long what is published may be used. ``quorum`` and ``deadline`` (seconds) end a round.
@@ -61,6 +63,7 @@ class Settings:
     method_settings: dict[str, Any] = field(default_factory=dict)
     licence: str = ""
     ask: Literal["first", "always", "never"] = "first"
+    sets: Literal["marginal", "by-class"] = "marginal"
     most_peers: int = 0
     min_leaf: int = 10
     attack_seconds: float = 20.0

@@ -1,5 +1,5 @@
 // One answer: what it is and how sure, whom it comes from and why, then everything behind it.
-import { bar, button, count, day, el, known, percent, table } from "./dom.js";
+import { bar, button, count, day, el, figure, known, percent, table } from "./dom.js";
 import { neighbours } from "./neighbours.js";
 
 // about: {bundle, told (the service's), row or null, truth: {case, label} or null, open: asks for the explanation}
@@ -8,8 +8,8 @@ export function answerView(about) {
   const opened = about.told.explanation ?? null;
   return [
     headline(about, answer),
-    trust(about, answer, opened),
-    opened?.models?.length ? models(opened.models, about.told) : null,
+    opened ? pulls(about, opened) : trust(about, answer),
+    opened?.models?.length && !opened.agreed ? models(opened.models, about.told) : null,
     opened?.neighbours?.length ? neighbours(opened.neighbours, about) : null,
     about.told.notes?.length ? notes(about.told.notes) : null,
     answeredBy(about, answer),
@@ -19,7 +19,14 @@ export function answerView(about) {
 export function inWords(told) {
   const [answer] = told.answers;
   const likely = `${answer.answer}, ${percent(answer.probabilities[answer.answer])}`;
-  return answer.unsure ? `Unsure: ${answer.why} Most likely ${likely}.` : `Answer: ${likely}.`;
+  const record = sentence(recordOf(told, answer));
+  return `${answer.unsure ? `Unsure: ${sentence(answer.why)} Most likely ${likely}.` : `Sure: ${likely}.`} ${record}`.trim();
+}
+
+// How often answers like this one were wrong; nothing where no calibration case tells.
+function recordOf(told, answer) {
+  const tally = told.record?.[answer.unsure ? "unsure" : "sure"];
+  return tally?.answers ? tally.text : "";
 }
 
 function headline({ bundle, told, truth }, answer) {
@@ -29,9 +36,11 @@ function headline({ bundle, told, truth }, answer) {
     ? [el("p", { class: "verdict" }, "Unsure"), el("p", { class: "why" }, sentence(answer.why)),
       el("p", { class: "likely" }, "Most likely ", el("b", {}, answer.answer), ` with ${share}`)]
     : [el("p", { class: "verdict" }, el("span", { class: "name" }, answer.answer), " ", el("span", { class: "share" }, share)),
-      el("p", { class: "why" }, `At ${level} every other answer is ruled out.`)];
+      el("p", { class: "why" }, "Sure")];
   return el("article", { class: `card answer ${answer.unsure ? "unsure" : "sure"}` },
-    el("p", { class: "eyebrow" }, `${bundle.target || "Answer"}, sure at ${level}`), main,
+    el("p", { class: "eyebrow" }, `${bundle.target || "Answer"}, at ${level}`), main, answeredFrom(bundle),
+    recordOf(told, answer) ? el("p", { class: "record" }, sentence(recordOf(told, answer))) : null,
+    answer.note ? el("p", { class: "remark" }, sentence(answer.note)) : null,
     classes(bundle, answer, level), ownSays(answer), truthOf(truth, answer));
 }
 
@@ -40,13 +49,22 @@ const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[
 function classes(bundle, answer, level) {
   const ranked = Object.entries(answer.probabilities).sort(([, one], [, other]) => other - one);
   const shown = ranked.slice(0, 10);
-  const possible = new Set(answer.set ?? []);
+  const possible = new Set(answer.set);
   const items = shown.map(([name, share]) => el("li", { class: possible.has(name) ? "possible" : "" },
     el("span", { class: "name" }, name), bar(share), el("span", { class: "number" }, percent(share)),
-    answer.set ? el("span", { class: "tag" }, possible.has(name) ? "possible" : "ruled out") : null));
+    answer.unsure && possible.has(name) ? el("span", { class: "tag" }, "possible") : null));
   const rest = ranked.length - shown.length;
-  return el("div", {}, el("ul", { class: "bars classes", "aria-label": `Probability of each answer, and what is possible at ${level}` }, items),
+  return el("div", {}, el("ul", { class: "bars classes", "aria-label": answer.unsure ? `Probability of each answer, and what is possible at ${level}` : "Probability of each answer" }, items),
     rest > 0 ? el("p", { class: "hint" }, `and ${count(rest, "less likely answer")}`) : null);
+}
+
+// Which models answer at all: where peers' models did worse when the bundle was fitted, the own ones alone.
+function answeredFrom(bundle) {
+  const peers = bundle.models.some(({ own }) => !own);
+  if (!bundle.own_models_answer) return peers ? el("p", { class: "hint" }, "Own and peers\u2019 models answer together.") : null;
+  const found = bundle.validation;
+  return el("p", { class: "remark" }, "The own models answer alone: with peers\u2019 models ",
+    `${String(found.metric).replaceAll("_", " ")} was ${figure(found.ours)} instead of ${figure(found.own)} on ${count(found.rows, "validation case")}.`);
 }
 
 function ownSays(answer) {
@@ -68,20 +86,36 @@ function truthOf(truth, answer) {
 const named = (name, own) => el("span", { class: "named" },
   el("span", { class: "clip name" }, name.split(/(?<=@)/).flatMap((part, place) => (place ? [el("wbr"), part] : [part]))), own ? el("span", { class: "mark" }, "own") : null);
 
-function trust({ bundle, told, open }, answer, opened) {
-  const evidence = new Map((opened?.evidence ?? []).map((each) => [each.site, each]));
+// Who moved the answer, and what that rests on; where all models agree, one line says so.
+function pulls({ told }, opened) {
+  const [answer] = told.answers;
+  const note = opened.note ? el("p", { class: "remark" }, sentence(opened.note)) : null;
+  const head = [el("h3", {}, "Who pulled this answer where"), el("p", {}, sentence(opened.agreement)), note];
+  if (opened.agreed) return el("section", { class: "card" }, head);
+  const items = opened.evidence.map(({ site, own, influence, trust, text }) => el("li", { class: [own ? "own" : "", influence < 0 ? "against" : ""].join(" ").trim() },
+    named(site, own), bar(Math.abs(influence ?? 0)), el("span", { class: "number" }, points(influence)),
+    el("span", { class: "evidence" }, [`trust ${percent(trust)}`, text].filter(Boolean).join(", "))));
+  const how = `Points of the probability of ${answer.answer} that are owed to each site: plus where it speaks for it, minus where against.`;
+  return el("section", { class: "card" }, head, el("ul", { class: "bars pulls", "aria-label": "Influence by site" }, items), el("p", { class: "hint" }, how));
+}
+
+function points(influence) {
+  if (!known(influence)) return "–";
+  const whole = Math.round(100 * influence);
+  return whole > 0 ? `+${whole}` : whole < 0 ? `−${-whole}` : "0";
+}
+
+function trust({ bundle, told, open }, answer) {
   const of = `${answer.consulted?.length ?? 0} of ${count(bundle.models.length, "model")} consulted`;
-  const more = opened || !open ? null : button("Open this answer (asks all models)", open);
+  const more = told.explanation === undefined && open ? button("Open this answer (asks all models)", open) : null;
   const head = [el("h3", {}, "Whom this answer trusts"), el("p", { class: "hint" }, of)];
   if (!answer.trust) {
     return el("section", { class: "card" }, head, el("p", {}, "This method does not divide its trust among sites."), more);
   }
   const items = Object.entries(answer.trust).map(([site, share]) => el("li", { class: site === bundle.site ? "own" : "" },
     named(site, site === bundle.site),
-    bar(share), el("span", { class: "number" }, percent(share)),
-    evidence.get(site)?.text ? el("span", { class: "evidence" }, evidence.get(site).text) : null));
-  const note = opened?.note ? el("p", { class: "remark" }, sentence(opened.note)) : null;
-  return el("section", { class: "card" }, head, note, el("ul", { class: "bars trust", "aria-label": "Trust by site" }, items), more);
+    bar(share), el("span", { class: "number" }, percent(share))));
+  return el("section", { class: "card" }, head, el("ul", { class: "bars trust", "aria-label": "Trust by site" }, items), more);
 }
 
 function models(said, told) {
@@ -107,7 +141,9 @@ function answeredBy({ bundle, told }, answer) {
     return el("li", {}, el("b", {}, name), version ? `, version ${version}` : "", sha256 ? el("code", {}, sha256.slice(0, 12)) : null);
   });
   const made = known(bundle.made) ? `, made ${day(bundle.made)}` : "";
-  const sets = told.calibration_rows ? `Sets calibrated on ${count(told.calibration_rows, "case")} of this site.` : "There were no cases to calibrate sets on.";
+  const promise = told.sets === "by-class" ? "for the cases of each class" : "over all cases together";
+  const sets = told.calibration_rows
+    ? `How sure answers are was measured on ${count(told.calibration_rows, "case")} of this site, ${promise}.` : "There were no cases left to measure how sure answers are.";
   return el("details", { class: "card" }, el("summary", {}, "Which bundle and models answered"),
     el("p", {}, `${bundle.method} at ${told.site}, bundle `, el("code", {}, told.bundle.slice(0, 12)), `${made}. ${sets}`),
     el("ul", { class: "notes" }, items));

@@ -72,7 +72,9 @@ export class Batch {
     const draw = (all) => fill(held, this.drawn(told.answers.filter((answer) => !only.checked || answer.unsure), all, draw));
     only.addEventListener("change", () => draw(false));
     draw(false);
+    const records = ["sure", "unsure"].map((kind) => told.record?.[kind]).filter((tally) => tally?.answers).map((tally) => `${tally.text}.`);
     fill(byId("batch-answers"), el("section", { class: "card" }, el("h3", {}, summary),
+      records.length ? el("p", { class: "record" }, records.join(" ")) : null,
       el("div", { class: "actions" }, button("Download answers as CSV", () => this.download(), { class: "main" }),
         unsure ? el("label", { class: "switch" }, only, "Only the unsure ones") : null),
       told.notes?.length ? el("ul", { class: "notes" }, told.notes.map((note) => el("li", {}, note))) : null, held));
@@ -100,7 +102,7 @@ export class Batch {
     const sites = answers.some((answer) => answer.trust) ? [...new Set(this.service.bundle.models.map(({ site }) => site))] : [];
     const number = (value) => Number(value.toPrecision(6));
     const header = ["row", "answer", "unsure", "set", ...classes.map((name) => `p_${name}`), ...sites.map((name) => `trust_${name}`)];
-    const lines = answers.map((answer) => [answer.row, answer.answer, answer.unsure, (answer.set ?? []).join("; "),
+    const lines = answers.map((answer) => [answer.row, answer.answer, answer.unsure, answer.set.join("; "),
       ...classes.map((name) => number(answer.probabilities[name])), ...sites.map((name) => number(answer.trust?.[name] ?? 0))]);
     const address = URL.createObjectURL(new Blob([csvText([header, ...lines])], { type: "text/csv" }));
     const link = el("a", { download: "answers.csv" });
