@@ -103,7 +103,7 @@ def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
 def test_simulate_prints_the_tables_and_where_the_results_are(capsys: Capture) -> None:
     assert main(["simulate", *TINY, "--methods", "local,best_single", "--out", "here"]) == 0
     out, err = capsys.readouterr()
-    assert "Against the own models: accuracy" in out
+    assert "Against what a site has alone: accuracy" in out
     assert "results: here/results.parquet" in out
     assert out.endswith("\nreport: here/report.html\n")
     assert "<h1>digits, 3 sites, 1 seed</h1>" in Path("here/report.html").read_text()

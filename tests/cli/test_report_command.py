@@ -141,7 +141,7 @@ def test_a_report_that_cannot_be_written_costs_no_results(tmp_path: Path) -> Non
     done = peerwise("simulate", *TINY, "--methods", "local,best_single", "--out", folder)
     assert done.code == 2
     assert "results: " in done.out
-    assert "Against the own models: accuracy" in done.out
+    assert "Against what a site has alone: accuracy" in done.out
     assert "the results are complete, but there is no report of them" in done.err
     assert "Traceback" not in done.err
     again = peerwise("simulate", *TINY, "--methods", "local,best_single", "--out", folder, "--format", "json")

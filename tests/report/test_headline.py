@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from peerwise.evaluate import assess
 from peerwise.report.headline import headline
+from peerwise.report.story import story_of
 from peerwise.run import Experiment, Run
 from peerwise.run.finished import results_of
 
@@ -185,3 +187,33 @@ def test_who_always_gives_one_answer_is_not_crowned() -> None:
 def test_the_bar_of_a_pool_method_is_its_own_models() -> None:
     run = rare_run({"peerwise": (160, 20)}, own=(140, 14))
     assert "+13.0 points over the own models at 77.0 %" in headline(run, assess(run))
+
+
+def test_no_column_of_any_table_holds_gains_over_two_bars() -> None:
+    """A pool method is held to the own models of its pool, one with rounds to the same nets trained alone."""
+    rights = {"local": {"a": 60, "b": 70}, "peerwise": {"a": 80, "b": 85}, "fedavg": {"a": 64, "b": 66}}
+    run = run_of(rights)
+    for (_, method, site), tree in run.predictions.items():
+        tree["subgroup"] = np.where(np.arange(ROWS) % 3 > 0, "men", "women")
+        if method == "peerwise":
+            own = np.where(np.arange(ROWS) < {"a": 75, "b": 77}[site], tree["y"], 1 - tree["y"])
+            tree["details"] = {"own": np.eye(2)[own]}
+    run = replace(run, results=results_of(run.predictions))
+    found = assess(run)
+    assert found.methods["bar"].to_dict() == {"local": "local", "peerwise": "own", "fedavg": "local"}
+    assert set(found.subgroups.loc[found.subgroups["method"] == "peerwise", "bar"]) == {"own"}
+    assert set(found.subgroups.loc[found.subgroups["method"] == "fedavg", "bar"]) == {"local"}
+    sheets = story_of(run, found).sheets
+    for key in ("methods", "own", "own_balanced", "tests", "subgroups"):
+        sheet = sheets[key]
+        places = [place for place, column in enumerate(sheet.columns) if column.name.startswith("over\n")]
+        assert [sheet.columns[place].name for place in places] == ["over\nown", "over\nlocal"], key
+        assert "gain" not in [column.name for column in sheet.columns], key
+        method = next(place for place, column in enumerate(sheet.columns) if column.key == "method")
+        for row in sheet.rows:
+            held = [row[place].value is not None for place in places]
+            assert held == {"peerwise": [True, False], "fedavg": [False, True]}.get(str(row[method].value), held)
+    sites = sheets["sites"]
+    names = [column.name for column in sites.columns]
+    assert names == ["site", "test\nrows", "own", "local", "peerwise\nover own", "fedavg\nover local"]
+    assert [cell.text for cell in sites.rows[0]] == ["a", "100", "75.0", "60.0", "+5.0", "+4.0"]

@@ -67,7 +67,7 @@ def test_the_methods_table_says_what_the_assessment_found(story: Story) -> None:
     assert rows["peerwise"]["no_worse_of"] == 8
     assert rows["peerwise"]["no_worse_at"] == round((1 - found["accuracy_losses"]) * 8)
     assert rows["peerwise"]["bytes_sent"] == found["bytes_sent"]
-    assert rows["local"]["over_own"] is None
+    assert rows["local"]["accuracy_over_own"] is None
     assert rows["peerwise"]["seconds"] > rows["local"]["seconds"] * 0.5 > 0
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import LOCAL, OWN
 from peerwise.metrics import Labels
 from peerwise.run import Run
 from peerwise.run.score import answers_of
-
-OWN = "own"
 
 
 def own_probabilities(run: Run, seed: int, method: str, site: str) -> NDArray[np.float64] | None:

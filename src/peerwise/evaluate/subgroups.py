@@ -17,6 +17,7 @@ from peerwise.evaluate.paired import compare
 from peerwise.evaluate.summary import LOCAL
 from peerwise.metrics import THRESHOLD, Labels, Probabilities, accuracy, scores
 from peerwise.run import Run
+from peerwise.run.score import answers_of
 
 
 def by_subgroup(
@@ -24,13 +25,15 @@ def by_subgroup(
     probabilities: Probabilities,
     subgroup: ArrayLike,
     own: NDArray[Any] | None = None,
+    answers: Labels | None = None,
     *,
     positive: int | None = None,
     threshold: float = THRESHOLD,
 ) -> pd.DataFrame:
     """A line for each subgroup: ``rows``, all of `scores`, and against ``own`` (the own model's answers, class codes)
     ``own_accuracy`` and ``accuracy_gain`` from ``accuracy_gain_low`` to ``accuracy_gain_high`` (score interval; not
-    corrected for the number of subgroups)."""
+    corrected for the number of subgroups). ``answers``: class codes, the likeliest class by default."""
+    answers = probabilities.argmax(axis=1) if answers is None else answers
     groups = np.asarray(subgroup).astype(str)
     if groups.shape != y.shape:
         raise DataError(f"subgroup has shape {groups.shape}: expected {y.shape}, a name for each row.")
@@ -38,9 +41,9 @@ def by_subgroup(
     for name in sorted(set(groups.tolist()), key=_place):
         rows = groups == name
         line: dict[str, Any] = {"subgroup": name, "rows": int(rows.sum())}
-        line |= scores(y[rows], probabilities[rows], positive=positive, threshold=threshold)
+        line |= scores(y[rows], probabilities[rows], answers[rows], positive=positive, threshold=threshold)
         if own is not None:
-            found = compare(y[rows], probabilities[rows].argmax(axis=1), own[rows])
+            found = compare(y[rows], answers[rows], own[rows])
             line |= {"own_accuracy": accuracy(y[rows], own[rows]), "accuracy_gain": found.gain}
             line |= {"accuracy_gain_low": found.low, "accuracy_gain_high": found.high}
         lines.append(line)
@@ -48,16 +51,18 @@ def by_subgroup(
 
 
 def subgroup_tables(run: Run, positive: int | None, threshold: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A line a method and subgroup (all sites of a seed together, then the mean over seeds; where all sites are tested
-    on the same rows, the mean over sites and seeds), and one a seed, method, site and subgroup; both empty for a run
-    without subgroups."""
+    """One line per method and subgroup (all sites of a seed together, then the mean over seeds; where all sites are
+    tested on the same rows, the mean over sites and seeds), and one per seed, method, site and subgroup, both with the
+    ``bar`` that the method is held to; both empty for a run without subgroups."""
     apart: list[pd.DataFrame] = []
+    bars: dict[str, str | None] = {}
     together: dict[tuple[int, str, str], list[_Answers]] = {}
     for (seed, method, site), tree in run.predictions.items():
         if tree["subgroup"] is None or not len(tree["y"]):
             continue
-        own = None if method == LOCAL else own_answers(run, seed, method, site)[1]
-        answers = _Answers(tree["y"], tree["probabilities"], np.asarray(tree["subgroup"]), own)
+        bars[method], own = (None, None) if method == LOCAL else own_answers(run, seed, method, site)
+        subgroup = np.asarray(tree["subgroup"])
+        answers = _Answers(tree["y"], tree["probabilities"], subgroup, own, answers_of(tree))
         apart.append(answers.table(positive, threshold).assign(seed=seed, method=method, site=site))
         # the same rows at every site are not more rows
         place = (seed, method, site if run.experiment.test == "common" else "")
@@ -68,7 +73,8 @@ def subgroup_tables(run: Run, positive: int | None, threshold: float) -> tuple[p
         [_joined(parts).table(positive, threshold).assign(method=method) for (_, method, _), parts in together.items()]
     )
     mean = pooled.groupby(["method", "subgroup"], sort=False).mean().reset_index()
-    return mean, _led_by(pd.concat(apart), ["seed", "method", "site", "subgroup"])
+    each = _led_by(pd.concat(apart), ["seed", "method", "site", "subgroup"])
+    return mean.assign(bar=mean["method"].map(bars)), each.assign(bar=each["method"].map(bars))
 
 
 @dataclass(frozen=True)
@@ -77,9 +83,11 @@ class _Answers:
     probabilities: Probabilities
     subgroup: NDArray[np.str_]
     own: Labels | None
+    answers: Labels
 
     def table(self, positive: int | None, threshold: float) -> pd.DataFrame:
-        return by_subgroup(self.y, self.probabilities, self.subgroup, self.own, positive=positive, threshold=threshold)
+        given = self.y, self.probabilities, self.subgroup, self.own, self.answers
+        return by_subgroup(*given, positive=positive, threshold=threshold)
 
 
 def _joined(parts: list[_Answers]) -> _Answers:
@@ -89,6 +97,7 @@ def _joined(parts: list[_Answers]) -> _Answers:
         np.concatenate([part.probabilities for part in parts]),
         np.concatenate([part.subgroup for part in parts]),
         np.concatenate(owns) if len(owns) == len(parts) else None,
+        np.concatenate([part.answers for part in parts]),
     )
 
 

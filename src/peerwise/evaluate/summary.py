@@ -8,7 +8,7 @@ import pandas as pd
 
 from peerwise.evaluate.transfer import transfer, worst_tenth
 
-LOCAL = "local"
+OWN, LOCAL = "own", "local"
 METRICS = ("accuracy", "balanced_accuracy")
 OTHERS = ("auroc", "auprc", "sensitivity", "specificity", "ece", "log_loss", "brier", "open_auroc")
 BEHAVIOUR = ("ensemble_size", "ess", "fallback", "oracle")
@@ -20,9 +20,10 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
 
     For accuracy and balanced accuracy: the mean over sites and seeds, ``_std`` over sites, the ``_worst`` site and the
     mean of the ``_worst_tenth`` of the sites (all three within a seed, then the mean over seeds: a site of another seed
-    is another site), ``_seed_std`` over seeds of the mean over sites. Against the own model of the same pool (of
-    method local where a method has no pool), or against the method ``reference``, paired by seed and site: ``_gain``,
-    ``_wins``, ``_ties``, ``_losses``, ``_win_rate``, ``_negative_transfer`` and the rest of `transfer`.
+    is another site), ``_seed_std`` over seeds of the mean over sites. Against the ``bar``, paired by seed and site:
+    ``_gain``, ``_wins``, ``_ties``, ``_losses``, ``_win_rate``, ``_negative_transfer`` and the rest of `transfer`. The
+    bar is "own", the own models of the pool that a method chose from; "local", that method of the same results, where
+    a method has no pool; or the method ``reference``. It is None where there is none.
 
     Other metrics and the ensemble's behaviour: the mean over the sites where they are defined, a metric's number of
     such sites (of all seeds) in ``_sites``. Sites without test rows do not count, except in what all sites cost: bytes
@@ -33,8 +34,10 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
     table.index.name = "method"
     scored = _scored(results)
     held_to = {metric: _held_to(results, scored, metric, reference) for metric in METRICS}
+    table["bar"] = pd.Series({name: _bar(part, reference) for name, part in results.groupby("method")}, dtype=object)
     for metric, values in held_to.items():
         if values is None:
+            table["bar"] = None
             continue
         for name in table.index:
             here = scored["method"] == name
@@ -45,6 +48,17 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
 
 def _scored(results: pd.DataFrame) -> pd.DataFrame:
     return results[results["test_rows"] > 0]
+
+
+def _bar(part: pd.DataFrame, reference: str | None) -> str | None:
+    """Of the results of one method; those of an assessment name it in their column "reference"."""
+    if reference is not None:
+        return reference
+    if "reference" in part.columns:
+        known = part["reference"].dropna()
+        return str(known.iloc[0]) if len(known) else None
+    has_own = "own_accuracy" in part.columns and bool(part["own_accuracy"].notna().any())
+    return OWN if has_own else LOCAL
 
 
 def _line(part: pd.DataFrame) -> dict[str, float]:

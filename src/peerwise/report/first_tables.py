@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from peerwise.evaluate import Assessment
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import LOCAL, OWN
 from peerwise.report.cells import (
     duration,
     empty,
@@ -21,7 +21,7 @@ from peerwise.report.cells import (
     words,
 )
 from peerwise.report.sheets import Cell, Column, Sheet
-from peerwise.report.tables import METHOD
+from peerwise.report.tables import METHOD, bar_cells, bar_columns
 from peerwise.run import Run
 
 TIE = 1e-12
@@ -30,12 +30,15 @@ METHODS = (
     "that a method chose from; over own, over local: points over these, or over the same nets trained alone, with a "
     "95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
 )
-SITES = "Own: percent answered rightly by the site's own models; then by how many points each method is above that{}"
+SITES = (
+    "Own, local: percent answered rightly by the site's own models of the pool, or by the same nets trained alone; "
+    "then by how many points each method is above what it is held to{}"
+)
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"
 SEEDS = "; mean over seeds"
 TESTED = (
-    "Every seed, method and site against the site's own models, on the same rows; p: exact McNemar test, "
-    "Holm-corrected over the lines of a method"
+    "Every seed, method and site against own or local, on the same rows; p: exact McNemar test, Holm-corrected over "
+    "the lines of a method"
 )
 
 
@@ -46,9 +49,9 @@ def methods_table(found: Assessment) -> Sheet:
     means = list(with_marks([shares(value) for value in summary["accuracy"]]))
     worst = list(with_marks([shares(value) for value in summary["accuracy_worst"]]))
     parts = ("accuracy_gain_low", "accuracy_gain_high")
-    bars = found.sites.dropna(subset=["reference"]).groupby("method")["reference"].first()
+    bars = summary.loc[summary.index != LOCAL, "bar"]
     columns = [METHOD, Column("accu-\nracy", "accuracy", "%"), Column("worst\nsite", "accuracy_worst", "%"),
-               Column("over\nown", "over_own", "points"), Column("over\nlocal", "over_local", "points"),
+               *bar_columns(bars),
                Column("95 %\ninterval", "accuracy_gain_interval", "points", parts),
                Column("no\nworse\nat", "no_worse", "sites x seeds", ("no_worse_at", "no_worse_of")),
                Column("sent\n/site", "bytes_sent", "bytes"),
@@ -58,11 +61,10 @@ def methods_table(found: Assessment) -> Sheet:
     for place, (name, line) in enumerate(summary.iterrows()):
         cells = [words(name), means[place], worst[place]]
         if name == LOCAL or "accuracy_gain" not in summary.columns:
-            cells += [empty(), empty(), Cell("", (None, None)), Cell("", (None, None))]
+            cells += [*(empty() for _ in bar_columns(bars)), Cell("", (None, None)), Cell("", (None, None))]
         else:
-            gain = line["accuracy_gain"]
-            over = [gains(gain) if bars.get(name) == bar else empty() for bar in ("own", LOCAL)]
-            cells += [*over, ends(*(line[part] for part in parts))]
+            cells += bar_cells(bars, line["bar"], line["accuracy_gain"])
+            cells.append(ends(*(line[part] for part in parts)))
             cells.append(_no_worse(found, str(name)))
         seconds = [line[key] for key in summary.columns if str(key).startswith("seconds_")]
         known = [value for value in seconds if not math.isnan(value)]
@@ -72,22 +74,23 @@ def methods_table(found: Assessment) -> Sheet:
             cells.append(_promise(promises.get(str(name))))
         rows.append(tuple(cells))
     blank = [Cell("", (None,) * max(len(column.parts), 1)) for column in columns[3:]]
-    own_rows = [(words(name), shares(mean), shares(worst), *blank) for name, mean, worst in _own_models(found)]
+    own_rows = []
+    for name, lines in _own_models(found).items():
+        worst_site = lines.groupby("seed")["own_accuracy"].min().mean()
+        own_rows.append((words(name), shares(lines["own_accuracy"].mean()), shares(worst_site), *blank))
     rows = [*own_rows, *rows]
     return Sheet("methods", "The methods", METHODS, tuple(columns), tuple(rows))
 
 
-def _own_models(found: Assessment) -> list[tuple[str, float, float]]:
-    """The own models that pool methods are held to: name, accuracy, and that of the worst site of a seed. Methods over
-    one pool share them; those of another pool are named after the method."""
-    known: dict[float, tuple[str, float, float]] = {}
-    for method, lines in found.sites[found.sites["reference"] == "own"].groupby("method", sort=False):
-        mean, worst = (
-            float(value) for value in (lines["own_accuracy"].mean(), lines.groupby("seed")["own_accuracy"].min().mean())
-        )
+def _own_models(found: Assessment) -> dict[str, pd.DataFrame]:
+    """The own models that pool methods are held to, by name: the lines of a method that chose from their pool. Methods
+    over one pool share them; those of another pool are named after the method."""
+    known: dict[float, tuple[str, pd.DataFrame]] = {}
+    for method, lines in found.sites[found.sites["reference"] == OWN].groupby("method", sort=False):
+        mean = float(lines["own_accuracy"].mean())
         if method != LOCAL and not math.isnan(mean):
-            known.setdefault(round(mean, 9), (f"own of {method}" if known else "own", mean, worst))
-    return list(known.values())
+            known.setdefault(round(mean, 9), (f"own of {method}" if known else OWN, lines))
+    return dict(known.values())
 
 
 def _no_worse(found: Assessment, method: str) -> Cell:
@@ -111,21 +114,25 @@ def site_gains(found: Assessment) -> pd.DataFrame:
 
 
 def sites_table(found: Assessment, run: Run) -> Sheet | None:
-    """A line a site and a column a method; None where nothing can be held to own models."""
+    """One line per site, one column per method; None where no method can be held to what a site has alone."""
     gained = site_gains(found)
     if not gained.size:
         return None
-    lines = found.sites[found.sites["accuracy_gain"].notna()]
-    own = lines.groupby("site")["own_accuracy"].mean()
-    tested = lines.groupby("site")["test_rows"].max()
-    columns = [Column("site", "site"), Column("test\nrows", "test_rows"), Column("own", "own_accuracy", "%")]
-    columns += [Column(str(method), str(method), "points") for method in gained.columns]
+    tested = found.sites[found.sites["accuracy_gain"].notna()].groupby("site")["test_rows"].max()
+    bars = found.methods["bar"]
+    right = {name: lines.groupby("site")["own_accuracy"].mean() for name, lines in _own_models(found).items()}
+    if LOCAL in {bars[method] for method in gained.columns}:
+        right[LOCAL] = found.sites[found.sites["method"] == LOCAL].groupby("site")["accuracy"].mean()
+    columns = [Column("site", "site"), Column("test\nrows", "test_rows")]
+    columns += [Column(name, f"accuracy {name}", "%") for name in right]
+    columns += [Column(f"{method}\nover {bars[method]}", str(method), "points") for method in gained.columns]
     rows = []
     for site, line in gained.iterrows():
         cells = list(with_marks([gains(value) for value in line])) if len(line) > 1 else [gains(line.iloc[0])]
-        rows.append((words(site), whole(tested[str(site)]), shares(own[str(site)]), *cells))
+        alone = [shares(each.get(str(site))) for each in right.values()]
+        rows.append((words(site), whole(tested[str(site)]), *alone, *cells))
     more = "" if run.experiment.seeds == 1 else SEEDS if same_sites(run) else OTHER_SITES
-    return Sheet("sites", "Gain over the own models, site by site", SITES.format(more), tuple(columns), tuple(rows))
+    return Sheet("sites", "Gain over what a site has alone", SITES.format(more), tuple(columns), tuple(rows))
 
 
 def same_sites(run: Run) -> bool:
@@ -134,17 +141,18 @@ def same_sites(run: Run) -> bool:
 
 
 def tests_table(found: Assessment) -> Sheet | None:
-    """Every comparison with the own models, for those who want to look closely."""
+    """Every comparison with what a site has alone, for those who want to look closely."""
     lines = found.sites[found.sites["accuracy_gain"].notna()]
+    bars = lines["reference"]
     if not len(lines):
         return None
     columns = [Column("site", "site"), Column("seed", "seed"), METHOD, Column("rows", "test_rows"),
-               Column("accu-\nracy", "accuracy", "%"), Column("gain", "accuracy_gain", "points"),
+               Column("accu-\nracy", "accuracy", "%"), *bar_columns(bars),
                Column("95 %\ninterval", "interval", "points", ("accuracy_gain_low", "accuracy_gain_high")),
                Column("p", "holm_p")]  # fmt: skip
     rows = [
         (words(line["site"]), whole(line["seed"]), words(line["method"]), whole(line["test_rows"]),
-         shares(line["accuracy"]), gains(line["accuracy_gain"]),
+         shares(line["accuracy"]), *bar_cells(bars, line["reference"], line["accuracy_gain"]),
          ends(line["accuracy_gain_low"], line["accuracy_gain_high"]), figure(line["holm_p"], "{:.3f}".format))
         for _, line in lines.iterrows()
     ]  # fmt: skip

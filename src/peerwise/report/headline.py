@@ -63,8 +63,8 @@ def _crowned(run: Run, found: Assessment, contest: Sequence[str], accuracy: pd.S
 def bar_of(found: Assessment, method: str) -> str:
     """What a method is held to: "own", the own models of the pool that it chose from; "local", the same nets trained
     alone; empty where the run has neither."""
-    known = found.sites.loc[found.sites["method"] == method, "reference"].dropna()
-    return str(known.iloc[0]) if len(known) else ""
+    bar = found.methods.at[method, "bar"]
+    return str(bar) if bar else ""
 
 
 def _cost(run: Run, found: Assessment, method: str) -> str:

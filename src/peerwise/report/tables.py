@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
 
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import LOCAL, OWN
 from peerwise.report.cells import (
     decimal,
     empty,
@@ -30,12 +30,12 @@ NAN = math.nan
 METHOD = Column("method", "method")
 
 RIGHT = "Percent of test rows answered rightly; mean over sites and seeds"
-OWN = """\
-Points over the mean of the site's own models of the same pool, or over local
-where a method has no pool; interval: score method, as wide as one seed's;
-loss/site: what losing sites lose, spread over all sites"""
+ALONE = """\
+Points over own, the mean of the site's own models of the same pool, or over
+local, the same nets trained alone; interval: score method, as wide as one
+seed's; loss/site: what losing sites lose, spread over all sites"""
 TESTS = """
-sig.: of {} sites x seeds (exact McNemar test at 5 %, Holm-corrected)"""
+sig.: better/worse, of {} sites x seeds (exact McNemar test at 5 %, Holm)"""
 PROBABILITIES = "Mean over the sites where it is defined, in percent; NLL and Brier as they are"
 CALLED = "\n{positive!r} is called from a probability of {threshold:g}"
 BEHAVIOUR = """\
@@ -50,7 +50,7 @@ Bytes a site; seconds of all sites together; pool s: asking all models about a
 site's rows"""
 SUBGROUPS = """\
 All sites together (the mean over sites where all have the same test rows), mean
-over seeds; gain: points over the own models"""
+over seeds; over own, over local: points over what a site has alone"""
 
 
 def summary_sheets(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Iterator[Sheet]:
@@ -80,30 +80,49 @@ def metric_table(summary: pd.DataFrame) -> Sheet:
 
 
 def own_table(summary: pd.DataFrame, metric: str) -> Sheet | None:
-    """Each method against the sites' own models; None if nothing can be held to them."""
+    """Each method against what a site has alone, a column for each bar; None if nothing can be held to one."""
     others = summary[summary.index != LOCAL]
     if f"{metric}_gain" not in summary.columns or not others[f"{metric}_gain"].notna().any():
         return None
     tested = metric == "accuracy" and "tests" in others.columns
     kinds = ("wins", "ties", "losses")
     parts = tuple(f"{metric}_gain_{end}" for end in ("low", "high"))
-    columns = [METHOD, Column("gain", f"{metric}_gain", "points"),
+    columns = [METHOD, *bar_columns(others["bar"], metric),
                Column("95 %\ninterval", f"{metric}_gain_interval", "points", parts),
                Column("win/tie/\nloss %", f"{metric}_transfer", "%", tuple(f"{metric}_{kind}" for kind in kinds)),
                Column("loss/\nsite", f"{metric}_negative_transfer_burden", "points")]  # fmt: skip
-    sure = [f"significantly_{key}" for key in ("better", "worse")] if tested else []
-    columns += [Column(f"sig.\n{key.split('_')[1]}", key, "sites x seeds") for key in sure]
+    sure = ("significantly_better", "significantly_worse")
+    columns += [Column("sig.\n+/-", "significant", "sites x seeds", sure)] if tested else []
     rows = []
     for method, line in others.iterrows():
         counts = [line[f"{metric}_{kind}"] for kind in kinds]
-        cells = [words(method), gains(line[f"{metric}_gain"]), ends(*(line.get(part, NAN) for part in parts)),
+        cells = [words(method), *bar_cells(others["bar"], line["bar"], line[f"{metric}_gain"]),
+                 ends(*(line.get(part, NAN) for part in parts)),
                  Cell("/".join(percent(value, ".0f") for value in counts), tuple(counts)),
                  figure(line[f"{metric}_negative_transfer_burden"], lambda value: percent(value, ".2f"))]  # fmt: skip
-        rows.append((*cells, *(whole(line[key]) for key in sure)))
+        if tested:
+            found = tuple(int(line[key]) for key in sure)
+            cells.append(Cell("/".join(map(str, found)), found))
+        rows.append(tuple(cells))
     tests = int(summary["tests"].max()) if "tests" in summary.columns else 0
-    about = (OWN + (TESTS.format(tests) if tests else "")) if metric == "accuracy" else ""
+    about = (ALONE + (TESTS.format(tests) if tests else "")) if metric == "accuracy" else ""
     key = "own" if metric == "accuracy" else "own_balanced"
-    return Sheet(key, f"Against the own models: {metric.replace('_', ' ')}", about, tuple(columns), tuple(rows))
+    title = f"Against what a site has alone: {metric.replace('_', ' ')}"
+    return Sheet(key, title, about, tuple(columns), tuple(rows))
+
+
+def bar_columns(bars: Iterable[str | None], metric: str = "accuracy") -> list[Column]:
+    """One for each bar that any method is held to."""
+    return [Column(f"over\n{bar}", f"{metric}_over_{bar}", "points") for bar in _known(bars)]
+
+
+def bar_cells(bars: Iterable[str | None], bar: str | None, gain: float) -> list[Cell]:
+    """A gain in the column of its bar."""
+    return [gains(gain) if each == bar else empty() for each in _known(bars)]
+
+
+def _known(bars: Iterable[str | None]) -> list[str]:
+    return sorted({bar for bar in bars if bar is not None}, key=(OWN, LOCAL).index)
 
 
 def probability_table(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Sheet | None:
@@ -162,7 +181,7 @@ def cost_table(summary: pd.DataFrame) -> Sheet:
 
 
 def subgroup_tables(subgroups: pd.DataFrame) -> Iterator[Sheet]:
-    """For each subgroup its metrics, method by method, and the gain over the own models there."""
+    """For each subgroup its metrics, method by method, and the gain over what sites have alone there."""
     if not len(subgroups):
         return
     for place, (name, part) in enumerate(subgroups.groupby("subgroup", sort=False)):
@@ -177,11 +196,12 @@ def subgroup_cells(part: pd.DataFrame) -> tuple[list[Column], list[tuple[Cell, .
     known = {key: name for key, name in shown.items() if part[key].notna().any()}
     columns = [Column(name, key, "%") for key, name in known.items()]
     held = "accuracy_gain" in part.columns
-    columns += [Column("gain", "accuracy_gain", "points")] if held else []
+    bars: list[str | None] = part.loc[part["method"] != LOCAL, "bar"].tolist() if held else []
+    columns += bar_columns(bars)
     rows: list[tuple[Cell, ...]] = []
     for _, line in part.iterrows():
         cells = [words(line["method"]), *(shares(line[key]) for key in known)]
         if held:
-            cells.append(empty() if line["method"] == LOCAL else gains(line["accuracy_gain"]))
+            cells += bar_cells(bars, line["bar"], line["accuracy_gain"])
         rows.append(tuple(cells))
     return columns, rows

@@ -1,4 +1,4 @@
-"""How much each site gains over its own model, method by method."""
+"""How much each site gains over what it has alone, method by method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAIN = ["accuracy_gain", "accuracy_gain_low", "accuracy_gain_high"]
 def gains(scene: Scene) -> str:
     lines = _lines(scene)
     if lines.empty:
-        return paragraph("No method of this run can be held to the sites' own models.", "none")
+        return paragraph("No method of this run can be held to what a site has alone.", "none")
     methods = [name for name in scene.methods if name in set(lines["method"])]
     shown = methods[:MOST]
     rows = {method: _dots(lines[lines["method"] == method]) for method in shown}
@@ -26,12 +26,14 @@ def gains(scene: Scene) -> str:
         rows = {method: _ordered(dots, order) for method, dots in rows.items()}
     else:
         rows = {method: sorted(dots, key=lambda dot: -dot.value) for method, dots in rows.items()}
-    drawn, wider = dot_panels("gain", rows, scene.looks, scene.names)
+    bars = scene.story.found.methods["bar"]
+    titles = {method: f"{scene.names[method]} over {bars[method]}" for method in shown}
+    drawn, wider = dot_panels("gain", rows, scene.looks, titles)
     return figure(
         Chart(
             _finding(scene, rows[shown[0]], shown[0]),
             _caption(scene, shown, methods, wider),
-            _table(lines, methods),
+            _table(lines, {method: f"{method} over {bars[method]}" for method in methods}),
             pictures=drawn,
         )
     )
@@ -71,8 +73,9 @@ def _finding(scene: Scene, dots: list[Dot], best: str) -> str:
 
 def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str]) -> str:
     parts = [
-        f"Accuracy of each method minus that of the site's own model, on the same {scene.rows}, in points, with 95 % "
-        "score interval. Filled: the interval leaves out zero.",
+        f"Accuracy of each method minus that of the site's own models of the same pool (over own), or of the same nets "
+        f"trained alone (over local), on the same {scene.rows}, in points, with 95 % score interval. Filled: the "
+        "interval leaves out zero.",
         "Sites in the order of the first method." if scene.same_sites else "Each line is a site of one seed, sorted.",
         "Mean over seeds, ends of intervals too." if scene.same_sites and len(scene.seeds) > 1 else "",
         on_a_wider_scale(wider),
@@ -81,11 +84,11 @@ def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str
     return " ".join(part for part in parts if part)
 
 
-def _table(lines: pd.DataFrame, methods: list[str]) -> Sheet:
+def _table(lines: pd.DataFrame, methods: dict[str, str]) -> Sheet:
     found = {(m, row): _words(*values) for m, row, *values in lines[["method", "row", *GAIN]].itertuples(index=False)}
     names = dict.fromkeys(lines["row"])
     rows = [[row, *(found.get((method, row), "-") for method in methods)] for row in names]
-    return numbers("Gain over the own model in points (95 % interval)", ["site", *methods], rows)
+    return numbers("Gain in points (95 % interval)", ["site", *methods.values()], rows)
 
 
 def _words(gain: float, low: float, high: float) -> str:

@@ -68,7 +68,7 @@ def _told(value: Any) -> str:
 
 SECTIONS = (
     Section("methods", "Methods", methods, ("right", "own", "own_balanced", "cost")),
-    Section("gain", "Gain over the own model, site by site", gains, ("tests",)),
+    Section("gain", "Gain over what a site has alone", gains, ("tests",)),
     Section("cost", "Accuracy against bytes sent", cost),
     Section("trust", "Who trusts whom", trust),
     Section("selection", "Selection score against home class frequency; ensemble size", home, ("home", "trusts")),

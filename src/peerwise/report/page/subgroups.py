@@ -1,4 +1,4 @@
-"""Does everyone gain? Each subgroup of rows against the own models."""
+"""Does everyone gain? Each subgroup of rows against what sites have alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def subgroups(scene: Scene) -> str:
             "No subgroup was named. With --subgroup and a column, such as sex or ward, they are shown here.", "none"
         )
     if "accuracy_gain" not in table:
-        return paragraph("No method of this run can be held to the sites' own models.", "none")
+        return paragraph("No method of this run can be held to what a site has alone.", "none")
     lines = table[table["accuracy_gain"].notna() & (table["method"] != LOCAL)]
     methods = [name for name in scene.methods if name in set(lines["method"])]
     if not methods:
-        return paragraph("No method of this run can be held to the sites' own models.", "none")
+        return paragraph("No method of this run can be held to what a site has alone.", "none")
     shown = methods[:MOST]
     counts = lines.groupby("subgroup", sort=False)["rows"].max()
     names = short_names(counts.index, 14)
@@ -33,11 +33,13 @@ def subgroups(scene: Scene) -> str:
         for method in shown
         for part in [lines[lines["method"] == method]]
     }
-    drawn, wider = dot_panels("sub", rows, scene.looks, scene.names)
+    bars = scene.story.found.methods["bar"]
+    titles = {method: f"{scene.names[method]} over {bars[method]}" for method in shown}
+    drawn, wider = dot_panels("sub", rows, scene.looks, titles)
     return figure(
         Chart(
             _finding(rows[shown[0]], shown[0], column or ""),
-            f"Accuracy minus that of the own models, in points, with 95 % interval, by {plain(column)}; in brackets "
+            f"Accuracy minus that of own or local, in points, with 95 % interval, by {plain(column)}; in brackets "
             f"the {scene.rows} of a seed, all sites together. Filled: the interval leaves out zero. Intervals are not "
             "corrected for the number of subgroups. "
             f"{on_a_wider_scale(wider)} {left_out(shown, methods)}",
