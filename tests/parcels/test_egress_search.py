@@ -94,3 +94,13 @@ def test_few_rows_are_found_too():
     rows = complete(hospitals()[0])[:3]
     assert holds_rows(b"x" + rows[1].tobytes(), rows) == [1]
     assert holds_rows(b"", rows) == []
+
+
+def test_digits_within_a_digest_are_no_row_in_text():
+    """Manifests are full of digests, and some of these have a row's numbers between their letters."""
+    rows = complete(hospitals()[0])
+    numbers = [f"{value:g}" for value in rows[20]]
+    assert holds_rows(",".join(numbers).encode(), rows) == [20]
+    assert holds_rows("_".join(numbers).encode(), rows) == [20]
+    digest = "".join(number.replace(".", "c") + "abdf"[place % 4] for place, number in enumerate(numbers))
+    assert holds_rows(f'["{digest.ljust(64, "a")}"]'.encode(), rows) == []

@@ -15,6 +15,7 @@ from peerwise.parcels.egress.search import Canaries
 
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{40,}={0,2}")
+_LETTERS = re.compile(rb"[A-DF-Za-df-z]")
 VARIED = 5
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2}){40,}")
 
@@ -51,7 +52,12 @@ def _readings(data: bytes) -> Iterator[NDArray[np.float64]]:
                 with np.errstate(all="ignore"):
                     numbers = np.frombuffer(data, kind, count, offset).astype(np.float64)
                 yield np.where(np.isfinite(numbers), numbers, np.nan)
-    yield np.array([float(text) for text in _NUMBER.findall(data)])
+    yield np.array([float(text) for text in _NUMBER.findall(_BASE64.sub(_unless_encoded, data))])
+
+
+def _unless_encoded(run: re.Match[bytes]) -> bytes:
+    """Blank out digests and other encoded bytes, which `_decoded` reads: their digits are no decimal numbers."""
+    return b" " if _LETTERS.search(run.group()) else run.group()
 
 
 def _decoded(data: bytes) -> Iterator[bytes]:
