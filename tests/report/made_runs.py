@@ -91,5 +91,7 @@ def _opened(names: list[str], classes: Sequence[str], methods: Sequence[str]) ->
         "own": classes[-1], "answer": classes[0], "right": True, "rule": "the first row of all",
         "values": dict.fromkeys(names, "1.5"), "image": None, "fallback": False, "models": says,
         "probabilities": dict.fromkeys(classes, 1 / len(classes)),
+        "influence": {"a": 0.2, "b": -0.1},
+        "own_probability": 0.6,
         "neighbours": [{"row": 4, "label": classes[0], "distance": 0.5, "weight": 1.0}],
     }  # fmt: skip

@@ -78,7 +78,8 @@ def test_the_text_names_answer_models_and_cases(learner):
     told = replace(found, models=(*found.models[:-1], replace(found.models[-1], answer="other")))
     text = str(told)
     assert text.startswith(f"answer: {told.answer} (p = ")
-    assert "of 3 models ha" in text
+    assert "; 1 of 3 models say otherwise" in text.splitlines()[0]
+    assert f"own models alone: {told.own} (p = " in text.splitlines()[1]
     for say in told.models:
         assert say.name in text
     assert f"row {told.neighbours[0].row} ({told.neighbours[0].label}" in text

@@ -63,7 +63,7 @@ def print_opened(opened: Mapping[str, Any], console: Console) -> None:
     known = [f"{name} {value}" for name, value in opened["values"].items() if value != "missing"]
     explained = str(explanation_of(opened)).split("\n")
     print_lines([f"It is {opened['rule']}.", *([", ".join(known)] if known else [])], console)
-    print_lines([f"own models: {opened['own']}", *explained], console)
+    print_lines(explained, console)
 
 
 def print_lines(lines: Iterable[str], console: Console) -> None:

@@ -52,7 +52,7 @@ def opened_case(
 ) -> dict[str, Any]:
     """An explanation as plain data, with what it is of: ``seed``, ``method``, ``site``, ``row`` (of that ``part``,
     from 0); ``truth``, ``own`` and ``answer`` (names of classes), ``right``, ``rule``; ``probabilities`` by class,
-    ``fallback``, ``models`` by trust, ``neighbours`` by weight."""
+    ``own_probability``, ``fallback``, ``influence`` by site, ``models`` by trust, ``neighbours`` by weight."""
     answer = str(explained.answer)
     rule = RULE if own != answer else UNCHANGED
     models = [asdict(say) for say in explained.models]
@@ -70,7 +70,9 @@ def opened_case(
         "right": answer == truth,
         "rule": rule.format(part=part),
         "probabilities": {str(name): float(value) for name, value in explained.probabilities.items()},
+        "own_probability": explained.own_probability,
         "fallback": explained.fallback,
+        "influence": dict(explained.influence),
         "models": models,
         "neighbours": [{**asdict(case), "label": str(case.label)} for case in explained.neighbours],
     }
@@ -99,6 +101,9 @@ def explanation_of(opened: Mapping[str, Any]) -> Explanation:
         fallback=opened["fallback"],
         models=tuple(ModelSay(**{key: say[key] for key in ModelSay.__dataclass_fields__}) for say in models),
         neighbours=tuple(NearbyCase(**case) for case in opened["neighbours"]),
+        influence=dict(opened["influence"]),
+        own=opened["own"],
+        own_probability=opened["own_probability"],
     )
 
 

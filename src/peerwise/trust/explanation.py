@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from peerwise.data.rows import Sequences
 from peerwise.errors import DataError
+from peerwise.space import softmax
 from peerwise.space.neighbours import Neighbourhood
 from peerwise.space.outputs import Array
 from peerwise.trust.base import Decision
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 PULLS = 3  # sites that moved the answer most
+LEAST_PULL = 0.005  # of probability
 NEARBY = 7  # the heaviest neighbours, on which a reader is told how often each model was right
 LEAST = 0.005  # the weight of a neighbour that counts as near
 
@@ -51,7 +54,8 @@ class NearbyCase:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Print it to read it; models come by trust, neighbours by weight. ``influence``: by site, how much of the answer's
+    """Print it to read it; models come by trust, neighbours by weight. ``own``: what the own models alone would have
+    answered, with ``own_probability``; None where there are none. ``influence``: by site, how much of the answer's
     probability is owed to it (`TrustLearner.influence`); empty where it is not known."""
 
     answer: Any
@@ -60,14 +64,20 @@ class Explanation:
     models: tuple[ModelSay, ...]
     neighbours: tuple[NearbyCase, ...]
     influence: dict[str, float] = field(default_factory=dict)
+    own: Any = None
+    own_probability: float = math.nan
 
     def __str__(self) -> str:
-        sure = max(self.probabilities.values())
-        how = "no model is reliable here" if self.fallback else self._voters()
-        lines = [f"answer: {self.answer} (p = {sure:.2f}); {how}", *self._pulls(), ""]
+        lines = [f"answer: {self.answer} (p = {self.probabilities[self.answer]:.2f}); {self.agreement}"]
+        lines += ["no model is reliable here"] if self.fallback else []
         if self.agreed:
-            return "\n".join([*lines[:-1], self._nearest()])
-        lines.append(f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}")
+            return "\n".join([*lines, self._nearest()])
+        lines += [f"own models alone: {self.own} (p = {self.own_probability:.2f})"] if self.own is not None else []
+        lines += [f"pulled by: {self.pulled}"] if self.pulled else []
+        voters = sum(say.trust > 0 for say in self.models)
+        lines += [f"{voters} of {len(self.models)} models have a say"] if voters < len(self.models) else []
+        head = f"{'model':<28} {'says':<14} {'trust':>6} {'competence':>11} {'right nearby':>13}"
+        lines += ["", head]
         for say in self.models[:SHOWN]:
             name = f"{say.name} (own)" if say.own else say.name
             nearby = f"{say.right_nearby} of {say.of_nearby}"
@@ -91,25 +101,20 @@ class Explanation:
         against = sum(say.answer != self.answer for say in self.models)
         return f"{against} of {len(self.models)} models say otherwise"
 
-    def _pulls(self) -> list[str]:
-        """Whether the models disagree, what the own ones say, and which sites pulled the answer where."""
-        if self.agreed:
-            return [self.agreement]
-        own = dict.fromkeys(str(say.answer) for say in self.models if say.own)
-        lines = [self.agreement]
-        lines += [f"own models alone: {' and '.join(own)}"] if own else []
-        pulled = sorted(self.influence.items(), key=lambda item: -abs(item[1]))[:PULLS]
-        said = [f"{site} {'for' if share > 0 else 'against'} it ({share:+.2f})" for site, share in pulled if share]
-        return lines + ([f"pulled by: {', '.join(said)}"] if said else [])
+    @property
+    def pulled(self) -> str:
+        """Which sites moved the answer's probability most, and where to, in words; empty where none did."""
+        most = sorted(self.influence.items(), key=lambda item: -abs(item[1]))[:PULLS]
+        return ", ".join(
+            f"{site} {'for' if share > 0 else 'against'} it ({share:+.2f})"
+            for site, share in most
+            if abs(share) >= LEAST_PULL
+        )
 
     def _nearest(self) -> str:
         near = self.neighbours[: self.models[0].of_nearby]
         cases = ", ".join(f"row {case.row} ({case.label}, {case.weight:.2f})" for case in near)
         return f"nearest known cases (label, weight): {cases}"
-
-    def _voters(self) -> str:
-        voters = sum(say.trust > 0 for say in self.models)
-        return f"{voters} of {len(self.models)} models " + ("has a say" if voters == 1 else "have a say")
 
 
 def explain_row(
@@ -142,6 +147,7 @@ def explain_row(
         )
         for m, name in enumerate(learner.model_names_)
     ]
+    own = softmax(logits[None, learner.own_])[0].mean(axis=0) if learner.own_ else None
     labels = learner.space_.y[index[there]]
     cases = [
         NearbyCase(int(index[s]), classes[label], float(distance[s]), float(weight[s]))
@@ -154,6 +160,8 @@ def explain_row(
         models=tuple(sorted(says, key=lambda say: (-say.trust, -say.competence))),
         neighbours=tuple(cases),
         influence=influence or {},
+        own=None if own is None else classes[int(own.argmax())],
+        own_probability=math.nan if own is None else float(own.max()),
     )
 
 

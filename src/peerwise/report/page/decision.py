@@ -8,6 +8,7 @@ from typing import Any
 
 from peerwise.report.page.markup import folded, numbers, paragraph, plain, text
 from peerwise.report.page.scene import Scene
+from peerwise.run.opened import explanation_of
 
 MOST_MODELS, MOST_CASES = 12, 7
 MOST_VALUES = 40
@@ -22,19 +23,22 @@ def decision(scene: Scene) -> str:
         + paragraph(_where(opened), "about")
         + f'<div class="case"><div><h3>The case</h3>{_case(opened)}</div>'
         f"<div><h3>Nearest known cases</h3>{_neighbours(opened)}</div></div>"
-        f"<h3>What each model said, and how far it was trusted</h3>{_models(opened)}"
+        f"<h3>What each model said, and how far it was trusted</h3>{_said(opened)}"
     )
 
 
 def _answer(opened: dict[str, Any]) -> str:
     sure = opened.get("probabilities", {}).get(opened["answer"])
     how = f" ({100 * sure:.0f} %)" if isinstance(sure, float) else ""
-    said = (
-        f"With {plain(opened['method'])} the answer is {plain(opened['answer'])}{how}; the own models say "
-        f"{plain(opened['own'])}."
-    )
-    reliable = " No model seemed reliable here." if opened.get("fallback") else ""
-    return f"{said} The truth is {plain(opened['truth'])}.{reliable}"
+    explained = explanation_of(opened)
+    said = [
+        f"With {plain(opened['method'])} the answer is {plain(opened['answer'])}{how}: {plain(explained.agreement)}.",
+        f"The own models alone say {plain(opened['own'])}.",
+    ]
+    said += [f"Pulled by {plain(explained.pulled)}."] if explained.pulled and not explained.agreed else []
+    said += [f"The truth is {plain(opened['truth'])}."]
+    said += ["No model seemed reliable here."] if opened.get("fallback") else []
+    return " ".join(said)
 
 
 def _where(opened: dict[str, Any]) -> str:
@@ -69,6 +73,13 @@ def _neighbours(opened: dict[str, Any]) -> str:
     more = paragraph(f"The {MOST_CASES} heaviest of {len(near)}.", "about") if len(near) > MOST_CASES else ""
     heads = '<th scope="col">known case</th><th scope="col" class="words">its class</th><th scope="col">distance</th>'
     return _table("Nearest known cases, by weight", f'{heads}<th scope="col" class="words">weight</th>', rows) + more
+
+
+def _said(opened: dict[str, Any]) -> str:
+    """A table, or one line where all models say the same."""
+    explained = explanation_of(opened)
+    agreed = f"{explained.agreement[:1].upper()}{explained.agreement[1:]}."
+    return paragraph(plain(agreed), "about") if explained.agreed else _models(opened)
 
 
 def _models(opened: dict[str, Any]) -> str:

@@ -189,11 +189,11 @@ def saved(
     save_record(peer, method, site, seen, found)
     if found["own_models_answer"]:
         method, site = Local(), replace(site, state={"models": trained(site).files})
-    _save_bundle(peer, method, site, found, use_peers=use_peers, by_rounds=by_rounds)
+    save_bundle(peer, method, site, found, use_peers=use_peers, by_rounds=by_rounds)
     return found
 
 
-def _save_bundle(
+def save_bundle(
     peer: PeerFolder, method: Method, site: Site, report: Mapping[str, Any], *, use_peers: bool, by_rounds: bool
 ) -> None:
     """Models, what was learned, how sure it is, and what is needed to read rows; never the rows themselves."""
