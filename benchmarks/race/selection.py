@@ -20,9 +20,6 @@ import numpy as np
 from measure import own_peak, timed
 from numpy.typing import NDArray
 
-from peerwise import FedDES, PeerwiseClassifier
-from peerwise.trust import feddes as feddes_module
-from race.peers.clock import Clock
 from race.processes import KEEP_MEMORY, at_once, ours, theirs
 from race.settings import Race
 
@@ -156,11 +153,14 @@ def learners(file: str, method: str) -> dict[str, Any]:
 
 def feddes_first_site(file: str, k_per_class: int) -> dict[str, Any]:
     """`FedDES` at the first site: CPU seconds by phase, epochs and steps of its training."""
+    from peerwise.trust import FedDES, feddes
+    from race.peers.clock import Clock
+
     tables = dict(np.load(file))
     _warm_up(tables, "feddes")
     clock = Clock("queries")
     for name in ("train_graph", "query_edges"):
-        clock.around(feddes_module, name, "graph")
+        clock.around(feddes, name, "graph")
     clock.around(FedDES, "_train", "learning")
     with clock.during("rest"):
         learner = _learn(tables, 0, "feddes", k=k_per_class)
@@ -180,11 +180,21 @@ def _warm_up(tables: Tables, method: str) -> None:
 
 
 def _learn(tables: Tables, site: int, method: str, **settings: Any) -> Any:
-    make = FedDES if method == "feddes" else PeerwiseClassifier
     held_out = tuple(tables[f"validation_{part}_{site}"] for part in ("logits", "y", "x"))
-    learner = make(own=[site], random_state=0, **settings)
+    learner = _learner(method)(own=[site], random_state=0, **settings)
     rows = (tables[f"train_{part}_{site}"] for part in ("logits", "y"))
     return learner.fit_outputs(*rows, X=tables[f"train_x_{site}"], validation=held_out)
+
+
+def _learner(method: str) -> Any:
+    """Imported when it is used: PeerwiseClassifier does without torch, whose memory is not to count as its own."""
+    if method == "feddes":
+        from peerwise import FedDES
+
+        return FedDES
+    from peerwise import PeerwiseClassifier
+
+    return PeerwiseClassifier
 
 
 def _answer(learner: Any, tables: Tables, site: int, size: int) -> NDArray[np.float64]:
