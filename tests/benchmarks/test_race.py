@@ -15,7 +15,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 from race import tables  # noqa: E402
 from race.exponents import exponent  # noqa: E402
-from race.page import write_page  # noqa: E402
+from race.page import SECTIONS, write_page  # noqa: E402
 from race.splits import first_sites, split_file  # noqa: E402
 
 
@@ -77,6 +77,18 @@ def test_the_class_balanced_table_has_both_sides_and_their_ratio() -> None:
     assert "| training, CPU s per epoch | 2 | 6 | 3 x |" in text
     assert "| training, CPU s per step | 1 | 3 | 3 x |" in text
     assert "| peak memory, MB | 100 | 300 | 3 x |" in text
+
+
+def test_the_page_has_a_place_for_every_part_and_the_class_balanced_rows() -> None:
+    text = (BENCHMARKS.parent / "docs" / "race.md").read_text()
+    for name in SECTIONS:
+        assert f"<!-- measured: {name} -->" in text
+        assert f"<!-- end of {name} -->" in text
+    selection = text.partition("<!-- measured: selection -->")[2].partition("<!-- end of selection -->")[0]
+    balanced = selection.partition("The class-balanced graph")[2]
+    for label in ("accuracy", *tables.SITE_COSTS):
+        (line,) = [line for line in balanced.splitlines() if line.startswith(f"| {label} |")]
+        assert " - " not in line, "both sides are measured"
 
 
 @pytest.mark.slow
