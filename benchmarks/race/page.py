@@ -46,7 +46,8 @@ def _marks(name: str) -> tuple[str, str]:
 def _measured(about: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     size = "" if about["size"] == "full" else f"**Size {about['size']}: no result, a trial of the programs.** "
+    cores = "1 core" if about["cores"] == 1 else f"{about['cores']} cores"
     return (
-        f"{size}{about['cores']} cores ({about['processor']}), {about['seconds'] / 60:.1f} minutes, commit "
+        f"{size}{cores} ({about['processor']}), {about['seconds'] / 60:.1f} minutes, commit "
         f"{about['commit']}; {versions}."
     )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypedDict
@@ -22,6 +22,9 @@ HERE = Path(__file__).resolve().parent
 QUIET = {"OPENBLAS_NUM_THREADS": "1", "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # Ray lets its workers wait for everybody else, ours do not.
 QUIET["RAY_worker_niceness"] = "0"
+# By default glibc's malloc returns a large block to the system as soon as it is freed, and the system has to clear the
+# pages of the next one. With these settings malloc keeps its memory.
+KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 PAUSE = 0.25  # seconds between two looks at the processes
 
 
@@ -40,9 +43,15 @@ def cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))[:2]
 
 
-def ours(where: str, on: Sequence[int] | None = None, **arguments: Any) -> Cost:
+def ours(
+    where: str,
+    on: Sequence[int] | None = None,
+    environment: Mapping[str, str] | None = None,
+    **arguments: Any,
+) -> Cost:
     """Call ``module:function`` of this package with these arguments, in a process of its own."""
-    found = run([sys.executable, "-m", "race.call", where, json.dumps(arguments)], on)
+    command = [sys.executable, "-m", "race.call", where, json.dumps(arguments)]
+    found = run(command, on, environment=environment)
     assert found is not None, "nothing was to stop it"
     return found
 
@@ -53,12 +62,13 @@ def theirs(
     on: Sequence[int] | None = None,
     limit: float | None = None,
     threads: int = 1,
+    environment: Mapping[str, str] | None = None,
     **arguments: Any,
 ) -> Cost | None:
     """Run a script of ``peers`` in an environment of its own; None without one, and after ``limit`` seconds."""
     if not python:
         return None
-    return run([python, HERE / "peers" / script, json.dumps(arguments)], on, limit, threads)
+    return run([python, HERE / "peers" / script, json.dumps(arguments)], on, limit, threads, environment)
 
 
 def at_once(*tasks: Callable[[Sequence[int]], Any]) -> list[Any]:
@@ -81,16 +91,18 @@ def run(
     on: Sequence[int] | None = None,
     limit: float | None = None,
     threads: int = 1,
+    environment: Mapping[str, str] | None = None,
 ) -> Cost | None:
     """Run a command on these cores with so many threads a process, and watch its tree of processes."""
     started, where = time.perf_counter(), list(on or cores())
     path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    fixed = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as complained:
         process = subprocess.Popen(
             [str(part) for part in command],
             stdout=printed,
             stderr=complained,
-            env={**os.environ, **SINGLE, **QUIET, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path},
+            env={**os.environ, **SINGLE, **QUIET, **fixed, **(environment or {})},
             start_new_session=True,
         )
         os.sched_setaffinity(process.pid, where)

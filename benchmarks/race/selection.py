@@ -3,7 +3,8 @@
 A pool file holds for every site k train_logits_k (n, models, classes), train_y_k, val_*_k and test_*_k; the own model
 of site k is column k, and the inputs are those of the split that the name begins with. Without pool files there is a
 synthetic pool: the site's own model knows every class roughly, each peer a third of them well. Settings of the peer are
-those of rigfl's FedDES.
+those of rigfl's FedDES. At the first site of one pool `FedDES` and graphroute are compared on the paper's
+class-balanced graph, too, with the same rows and the same number of neighbors of every class.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 from measure import own_peak, timed
 from numpy.typing import NDArray
 
-from peerwise import FedDES, PeerwiseClassifier
-from race.processes import at_once, ours, theirs
+from race.processes import KEEP_MEMORY, at_once, ours, theirs
 from race.settings import Race
 
 Tables = dict[str, NDArray[Any]]
+K_PER_CLASS = 5  # neighbors of every class in the paper's graph, ours and graphroute's
 ROLES = {"train": "train", "validation": "val", "test": "test"}
 
 
@@ -34,12 +35,18 @@ def measure(race: Race) -> dict[str, Any]:
             np.savez(file, **(synthetic(race.size.rows_fixed) if name == "synthetic" else pool_tables(race, name)))
         tasks = [partial(_ours, file, name in race.size.paper_pools) for name, file in files.items()]
         tasks += [partial(_graphroute, race.peer_python, file) for file in files.values()]
+        balanced = files.get(race.size.balanced_pool)
+        if balanced:
+            tasks.append(partial(_class_balanced, race.peer_python, balanced))
         found = at_once(*tasks)
         about = {name: described(dict(np.load(file))) for name, file in files.items()}
-    return {
+    figures = {
         name: {"about": about[name], **mine, "graphroute": peer}
         for name, mine, peer in zip(files, found, found[len(files) :], strict=False)
     }
+    if balanced:
+        figures[race.size.balanced_pool]["class_balanced"] = found[-1]
+    return figures
 
 
 def _names(race: Race) -> list[str]:
@@ -57,6 +64,21 @@ def _ours(file: Path, paper: bool, core: Sequence[int]) -> dict[str, Any]:
 
 def _graphroute(python: str | None, file: Path, core: Sequence[int]) -> Any:
     return theirs(python, "graphroute_pool.py", core, file=str(file))
+
+
+def _class_balanced(python: str | None, file: Path, core: Sequence[int]) -> dict[str, Any]:
+    """`FedDES` and graphroute one after the other on this core, with malloc as it is and told to keep its memory."""
+    tables = np.load(file)
+    found: dict[str, Any] = {"k": K_PER_CLASS, "rows": {role: len(tables[f"{role}_y_0"]) for role in ROLES}}
+    about: dict[str, Any] = {"file": str(file), "k_per_class": K_PER_CLASS}
+    for memory, environment in {"malloc": {}, "kept": KEEP_MEMORY}.items():
+        found[memory] = {
+            "feddes": ours("race.selection:feddes_first_site", core, environment, **about),
+            "graphroute": theirs(
+                python, "graphroute_pool.py", core, environment=environment, sites=1, batches=False, **about
+            ),
+        }
+    return found
 
 
 # ---- the pools -------------------------------------------------------------------------------------------------------
@@ -113,8 +135,7 @@ def described(tables: Tables) -> dict[str, Any]:
 
 def learners(file: str, method: str) -> dict[str, Any]:
     tables = dict(np.load(file))
-    few = {name: values if values.ndim == 0 else values[:60] for name, values in tables.items()}
-    _answer(_learn(few, 0, method), few, 0, 60)  # compiled kernels are read from their cache before the clock starts
+    _warm_up(tables, method)
     seconds = {"fit": 0.0, "queries": 0.0, "batches": 0.0}
     right, singles = [], []
     for site in range(int(tables["sites"])):
@@ -130,12 +151,50 @@ def learners(file: str, method: str) -> dict[str, Any]:
     return {"right": right, "seconds": seconds, **one, "own_peak": own_peak()}
 
 
-def _learn(tables: Tables, site: int, method: str) -> Any:
-    make = FedDES if method == "feddes" else PeerwiseClassifier
+def feddes_first_site(file: str, k_per_class: int) -> dict[str, Any]:
+    """`FedDES` at the first site: CPU seconds by phase, epochs and steps of its training."""
+    from peerwise.trust import FedDES, feddes
+    from race.peers.clock import Clock
+
+    tables = dict(np.load(file))
+    _warm_up(tables, "feddes")
+    clock = Clock("queries")
+    for name in ("train_graph", "query_edges"):
+        clock.around(feddes, name, "graph")
+    clock.around(FedDES, "_train", "learning")
+    with clock.during("rest"):
+        learner = _learn(tables, 0, "feddes", k=k_per_class)
+    y = tables["test_y_0"]
+    with clock.during("queries"):
+        answers = _answer(learner, tables, 0, len(y))
+    epochs = learner.training_.epochs
+    steps = epochs * -(-len(tables["train_y_0"]) // learner.batch_size)
+    right = [float((answers.argmax(axis=1) == y).mean())]
+    return {"right": right, "epochs": epochs, "steps": steps, "seconds": clock.cpu, "own_peak": own_peak()}
+
+
+def _warm_up(tables: Tables, method: str) -> None:
+    """Compiled kernels are read from their cache before the clock starts."""
+    few = {name: values if values.ndim == 0 else values[:60] for name, values in tables.items()}
+    _answer(_learn(few, 0, method), few, 0, 60)
+
+
+def _learn(tables: Tables, site: int, method: str, **settings: Any) -> Any:
     held_out = tuple(tables[f"validation_{part}_{site}"] for part in ("logits", "y", "x"))
-    learner = make(own=[site], random_state=0)
+    learner = _learner(method)(own=[site], random_state=0, **settings)
     rows = (tables[f"train_{part}_{site}"] for part in ("logits", "y"))
     return learner.fit_outputs(*rows, X=tables[f"train_x_{site}"], validation=held_out)
+
+
+def _learner(method: str) -> Any:
+    """Imported when it is used: PeerwiseClassifier does without torch, whose memory is not to count as its own."""
+    if method == "feddes":
+        from peerwise import FedDES
+
+        return FedDES
+    from peerwise import PeerwiseClassifier
+
+    return PeerwiseClassifier
 
 
 def _answer(learner: Any, tables: Tables, site: int, size: int) -> NDArray[np.float64]:

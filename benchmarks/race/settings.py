@@ -27,6 +27,7 @@ class Size:
     sites: int | None
     pools: tuple[str, ...]
     paper_pools: tuple[str, ...]  # those on which `feddes` is measured too
+    balanced_pool: str  # at its first site `feddes` and graphroute are compared on the class-balanced graph
     rounds_on: str
     net: tuple[str, str, int]  # our name and rigfl's of the same net, and the width of its last hidden layer
     rounds: int
@@ -56,6 +57,7 @@ SIZES = {
         sites=None,
         pools=(f"{C7}__light3", f"{C3}__light3", f"{DIGITS}__{TABULAR}"),
         paper_pools=(f"{DIGITS}__{TABULAR}",),
+        balanced_pool=f"{C7}__light3",
         rounds_on=C3,
         net=("cnn16", "small_cnn", 128),
         rounds=8,
@@ -77,6 +79,7 @@ SIZES = {
         sites=4,
         pools=(f"{DIGITS}__{TABULAR}",),
         paper_pools=(),
+        balanced_pool=f"{DIGITS}__{TABULAR}",
         rounds_on="fmnist_n2000_C3_a1_s0",
         net=("cnn16", "small_cnn", 128),
         rounds=4,
@@ -98,6 +101,7 @@ SIZES = {
         sites=None,
         pools=(),
         paper_pools=("synthetic",),
+        balanced_pool="synthetic",
         rounds_on="digits_tiny",
         net=("mlp", "tabular_mlp", 64),
         rounds=3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,13 +128,56 @@ def selection(figures: Figures) -> str:
         costs += _selection_costs(name, *contenders)
     head = ["pool", "sites", "models", "test rows", "own model", "`peerwise`", "`feddes`", "graphroute"]
     costs_head = ["", "`peerwise`", "`feddes`", "graphroute", "graphroute / `peerwise`"]
-    return table(head, lines) + "\n\n" + table(costs_head, costs)
+    balanced = [_class_balanced(name, found) for name, found in figures.items() if "class_balanced" in found]
+    return "\n\n".join([table(head, lines), table(costs_head, costs), *balanced])
+
+
+def _class_balanced(name: str, pool: Figures) -> str:
+    """`feddes` beside graphroute on the paper's graph, with malloc as it is and with malloc that keeps its memory."""
+    found = pool["class_balanced"]
+    pairs = [(found[memory]["feddes"], found[memory]["graphroute"]) for memory in ("malloc", "kept")]
+    accuracy = [[*(percent(_said(cost, "right")) for cost in pair), ""] for pair in pairs]
+    lines = [["accuracy", *accuracy[0], *accuracy[1]]]
+    for label, value in SITE_COSTS.items():
+        line = [label]
+        for mine, peer in pairs:
+            line += [number(value(mine)), number(value(peer)), ratio(value(peer), value(mine))]
+        lines.append(line)
+    head = ["", "`feddes`", "graphroute", "ratio", "`feddes`, memory kept", "graphroute, memory kept", "ratio"]
+    rows = "{train:,} training, {validation:,} validation and {test:,} test rows".format(**found["rows"])
+    return (
+        f"The class-balanced graph, {found['k']} neighbors of every class, at the first site of {name}: {rows}, "
+        f"{pool['about']['models']} models. The site's own model: {percent(pool['about']['own'][:1])}.\n\n"
+        f"{table(head, lines)}"
+    )
+
+
+def _fit_seconds(cost: Figures | None) -> float | None:
+    return None if cost is None else sum(_said(cost, "seconds", part) for part in ("graph", "learning", "rest"))
+
+
+def _per(seconds: float | None, count: int | None) -> float | None:
+    return None if seconds is None or count is None else seconds / max(count, 1)
+
+
+SITE_COSTS: dict[str, Callable[[Figures | None], float | None]] = {
+    "epochs": lambda cost: _said(cost, "epochs"),
+    "training steps": lambda cost: _said(cost, "steps"),
+    "graph, CPU s": lambda cost: _said(cost, "seconds", "graph"),
+    "training, CPU s": lambda cost: _said(cost, "seconds", "learning"),
+    "whole fit, CPU s": _fit_seconds,
+    "training, CPU s per epoch": lambda cost: _per(_said(cost, "seconds", "learning"), _said(cost, "epochs")),
+    "training, CPU s per step": lambda cost: _per(_said(cost, "seconds", "learning"), _said(cost, "steps")),
+    "test rows at once, CPU s": lambda cost: _said(cost, "seconds", "queries"),
+    "peak memory, MB": lambda cost: _said(cost, "own_peak"),
+}
 
 
 def _selection_costs(name: str, mine: Figures, paper: Figures | None, peer: Figures | None) -> list[list[str]]:
-    whole = None if peer is None else sum(_said(peer, "seconds", part) for part in ("graph", "learning", "rest"))
     found = [[f"**{name}**", "", "", "", ""]]
-    found.append(_line("whole fit, CPU s", *(_said(each, "seconds", "fit") for each in (mine, paper)), whole))
+    found.append(
+        _line("whole fit, CPU s", *(_said(each, "seconds", "fit") for each in (mine, paper)), _fit_seconds(peer))
+    )
     for key, label in (("queries", "test rows at once, CPU s"), ("batches", "in batches of 32, CPU s")):
         found.append(_line(label, *(_said(each, "seconds", key) for each in (mine, paper, peer))))
     for key, label in (("one_median", "one row alone, ms"), ("one_p95", "one row alone, 95th percentile, ms")):

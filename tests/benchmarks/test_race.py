@@ -13,8 +13,9 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+from race import tables  # noqa: E402
 from race.exponents import exponent  # noqa: E402
-from race.page import write_page  # noqa: E402
+from race.page import SECTIONS, write_page  # noqa: E402
 from race.splits import first_sites, split_file  # noqa: E402
 
 
@@ -39,6 +40,55 @@ def test_every_rule_answers_as_the_plain_one_does_and_the_missing_peers_are_name
         assert len(found["ours"]["said"]["inputs"]) == 8
         lines = [*found["ours"]["said"]["inputs"].values(), *found["ours"]["said"]["decision"].values()]
         assert all(line["same"] == 1.0 and line["ours"] > 0 and line["plain"] > 0 for line in lines)
+
+
+def test_selection_has_feddes_on_the_class_balanced_graph_of_one_site(tmp_path: Path) -> None:
+    raced(tmp_path, "--only", "selection", "--page", tmp_path / "race.md")
+    pool = figures(tmp_path, "selection")["synthetic"]
+    found = pool["class_balanced"]
+    assert pool["peerwise"]["said"]["own_peak"] < 0.75 * pool["feddes"]["said"]["own_peak"], "it does without torch"
+    assert found["k"] == 5
+    assert found["rows"] == {"train": 60, "validation": 30, "test": 30}
+    for memory in ("malloc", "kept"):
+        assert found[memory]["graphroute"] is None
+        said = found[memory]["feddes"]["said"]
+        assert said["epochs"] > 0
+        assert said["steps"] == 2 * said["epochs"], "60 rows in batches of 32"
+        assert said["own_peak"] > 0
+        assert all(said["seconds"][phase] > 0 for phase in ("graph", "learning", "rest", "queries"))
+    text = (tmp_path / "race.md").read_text()
+    assert "The class-balanced graph, 5 neighbors of every class, at the first site of synthetic" in text
+    assert "| training, CPU s per epoch |" in text
+
+
+def test_the_class_balanced_table_has_both_sides_and_their_ratio() -> None:
+    def cost(times: float) -> dict[str, Any]:
+        seconds = {"graph": times, "learning": 8 * times, "rest": times, "queries": 0.5 * times}
+        return {"said": {"right": [0.75], "epochs": 4, "steps": 8, "seconds": seconds, "own_peak": 100 * times}}
+
+    pair = {"feddes": cost(1), "graphroute": cost(3)}
+    balanced = {"k": 5, "rows": {"train": 60, "validation": 30, "test": 30}, "malloc": pair, "kept": pair}
+    about = {"sites": 1, "models": 3, "test": 30, "own": [0.5]}
+    whole = {"said": {"right": [0.75], "seconds": {"fit": 1.0}}}
+    pool = {"about": about, "peerwise": whole, "feddes": None, "graphroute": None, "class_balanced": balanced}
+    text = tables.selection({"C7": pool})
+    assert "| accuracy | 75.00 % | 75.00 % |  | 75.00 % | 75.00 % |  |" in text
+    assert "| whole fit, CPU s | 10 | 30 | 3 x | 10 | 30 | 3 x |" in text
+    assert "| training, CPU s per epoch | 2 | 6 | 3 x |" in text
+    assert "| training, CPU s per step | 1 | 3 | 3 x |" in text
+    assert "| peak memory, MB | 100 | 300 | 3 x |" in text
+
+
+def test_the_page_has_a_place_for_every_part_and_the_class_balanced_rows() -> None:
+    text = (BENCHMARKS.parent / "docs" / "race.md").read_text()
+    for name in SECTIONS:
+        assert f"<!-- measured: {name} -->" in text
+        assert f"<!-- end of {name} -->" in text
+    selection = text.partition("<!-- measured: selection -->")[2].partition("<!-- end of selection -->")[0]
+    balanced = selection.partition("The class-balanced graph")[2]
+    for label in ("accuracy", *tables.SITE_COSTS):
+        (line,) = [line for line in balanced.splitlines() if line.startswith(f"| {label} |")]
+        assert " - " not in line, "both sides are measured"
 
 
 @pytest.mark.slow

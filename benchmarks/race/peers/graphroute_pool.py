@@ -1,7 +1,7 @@
 """graphroute 0.1.7 on given pool outputs, in its own environment: python graphroute_pool.py '{"file": "POOL.npz"}'.
 
-Settings are those of rigfl's FedDES. For every site k the file has train_logits_k (n, models, classes) and train_y_k,
-and the same for validation and test."""
+Settings are those of rigfl's FedDES, or with ``k_per_class`` those of the paper as far as graphroute has them. For
+every site k the file has train_logits_k (n, models, classes) and train_y_k, and the same for validation and test."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from torch.utils.data import TensorDataset
 
 ROLES = ("train", "validation", "test")
 VOTING = {"ens_combination_mode": "hard_weighted_voting", "voting_weight_space": "sig"}
+RIGFL = {"epochs": 500, "patience": 50, "es_metric": "val_acc"}
+PAPER = {"epochs": 300, "patience": 20, "es_metric": "val_loss", "lr": 1e-3, "use_edge_attr": True}
+CLASS_BALANCED = {"neighbor_mode": "class_balanced", "weight_mode": "cmdw"}
 
 
 class Column(torch.nn.Module):
@@ -31,15 +34,27 @@ class Column(torch.nn.Module):
         return outputs[:, self.column]
 
 
-def selection(file: str, epochs: int = 500, batches: bool = True) -> dict[str, Any]:
-    """CPU seconds by phase over all sites; ``batches``: the queries once more, 32 at a time."""
+def selection(
+    file: str,
+    epochs: int | None = None,
+    batches: bool = True,
+    sites: int | None = None,
+    k_per_class: int | None = None,
+) -> dict[str, Any]:
+    """CPU seconds by phase over all sites, or the first so many.
+
+    ``batches``: the queries once more, 32 at a time. ``k_per_class``: the class-balanced graph with so many neighbors
+    of every class. An epoch is one step on the whole graph.
+    """
+    graph, gnn = ({}, RIGFL) if k_per_class is None else ({**CLASS_BALANCED, "k": k_per_class}, PAPER)
+    gnn = {**gnn, **VOTING} if epochs is None else {**gnn, **VOTING, "epochs": epochs}
     tables, clock = np.load(file), Clock("queries", "batches")
     clock.around(graphroute, "build_graph", "graph")
     clock.around(graphroute, "train_gnn", "learning")
     found: dict[str, Any] = {"right": [], "fallback": [], "epochs": 0}
-    for site in range(int(tables["sites"])):
+    for site in range(sites or int(tables["sites"])):
         parts = {role: _dataset(tables, role, site) for role in ROLES}
-        model = _fitted(parts, epochs, clock)
+        model = _fitted(parts, graph, gnn, clock)
         answered = _asked(model, parts["test"], len(parts["test"]), "queries", clock)
         if batches:
             _asked(model, parts["test"], 32, "batches", clock)
@@ -47,7 +62,7 @@ def selection(file: str, epochs: int = 500, batches: bool = True) -> dict[str, A
         found["right"].append(float(right.mean()))
         found["fallback"].append(float(np.mean([each["fallback"].float().mean() for each in answered])))
         found["epochs"] += len(model.history["history"])
-    return {**found, "seconds": clock.cpu}
+    return {**found, "steps": found["epochs"], "seconds": clock.cpu}
 
 
 def _dataset(tables: Any, role: str, site: int) -> TensorDataset:
@@ -55,7 +70,7 @@ def _dataset(tables: Any, role: str, site: int) -> TensorDataset:
     return TensorDataset(torch.from_numpy(logits), torch.from_numpy(y))
 
 
-def _fitted(parts: dict[str, TensorDataset], epochs: int, clock: Clock) -> Any:
+def _fitted(parts: dict[str, TensorDataset], graph: dict[str, Any], gnn: dict[str, Any], clock: Clock) -> Any:
     logits = parts["train"].tensors[0]
     members = [Column(m) for m in range(logits.shape[1])]
     pool = PoolArtifact(
@@ -65,8 +80,7 @@ def _fitted(parts: dict[str, TensorDataset], epochs: int, clock: Clock) -> Any:
         models=members,
         training_outputs=logits,
     )
-    gnn = {"epochs": epochs, "patience": 50, "es_metric": "val_acc", **VOTING}
-    config = GraphRouteConfig(dataset="given", num_classes=logits.shape[2], device="cpu", gnn=gnn)
+    config = GraphRouteConfig(dataset="given", num_classes=logits.shape[2], device="cpu", graph=graph, gnn=gnn)
     with clock.during("rest"):
         return graphroute.fit_graphroute(config, parts["train"], validation_set=parts["validation"], pool=pool)
 
