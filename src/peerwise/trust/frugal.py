@@ -59,15 +59,14 @@ class Cascade:
 
         sureness = p(c) * sum over models of trust * probability of c
 
-    with p the learner's answer. A row stops at the first
-    stage that is sure enough: so sure that of the held-out rows no more than an estimated share ``tolerance`` is
-    answered rightly by all models and wrongly here (`limits`). No learner has seen these rows, but they choose the
-    limits, so that is no promise: benchmarks/frugal.py judges on rows that chose nothing. The next model in the order
-    is always the one that brings the trust-weighted vote of those chosen nearest to the full answer. The last stage is
-    the learner of all models itself.
+    with p the learner's posterior. A row stops at the first stage that is sure enough: so sure that of the held-out rows
+    no more than an estimated share ``tolerance`` is answered rightly by all models and wrongly here (`limits`). No
+    learner has seen these rows, but they choose the limits, so that is no promise: benchmarks/frugal.py judges on rows
+    that chose nothing. The next model in the order is always the one that brings the trust-weighted vote of those
+    chosen nearest to the full answer. The last stage is the learner of all models itself.
 
     ``lost`` and ``share``: the part of those ``rows`` that loses a right answer, and of the model evaluations that is
-    left; for the same reason both flatter a little. docs/frugal.md has what was tried and measured.
+    left; for the same reason both are optimistic. docs/frugal.md has what was tried and measured.
     """
 
     parts: tuple[Stage, ...]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from peerwise.space import softmax
 from peerwise.space.outputs import Array
-from peerwise.trust.base import Decision, Labelled, TrustLearner, some_rows
+from peerwise.trust.base import Labelled, TrustLearner, some_rows
 
 Floats = NDArray[np.float64]
 MOST_ROWS = 2000  # drawn from a larger site to learn where to stop
@@ -26,22 +26,16 @@ class Said:
     trust: Floats
     fallback: NDArray[np.bool_]
     sureness: Floats
-
-    @property
-    def answers(self) -> NDArray[np.int64]:
-        return np.asarray(self.probabilities.argmax(axis=1))
+    answers: NDArray[np.int64]
 
 
 def asked_of(learner: TrustLearner, logits: Array, X: Any) -> Said:
     decision = learner._decide(logits, X)
     probabilities = learner._probabilities(decision, logits)
-    return Said(probabilities, decision.trust, decision.fallback, _sureness(decision, probabilities, logits))
-
-
-def _sureness(decision: Decision, probabilities: Floats, logits: Array) -> Floats:
-    answers, each = probabilities.argmax(axis=1), np.arange(len(probabilities))
+    answers, each = learner.answers(probabilities), np.arange(len(probabilities))
     support = (decision.trust * softmax(logits)[each, :, answers]).sum(axis=1)
-    return np.asarray(probabilities[each, answers] * support)
+    sureness = np.asarray(probabilities[each, answers] * support)
+    return Said(probabilities, decision.trust, decision.fallback, sureness, answers)
 
 
 def held_out_by(
@@ -58,7 +52,7 @@ def held_out_by(
         asked = some_of(rows, held_out)
         said.append(asked_of(fitted, asked.logits[:, list(pool)], asked.X))
     back = np.argsort(np.concatenate([held_out for _, held_out in parts]))
-    names = ("probabilities", "trust", "fallback", "sureness")
+    names = ("probabilities", "trust", "fallback", "sureness", "answers")
     return Said(**{name: np.concatenate([getattr(each, name) for each in said])[back] for name in names})
 
 
