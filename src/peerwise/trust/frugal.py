@@ -59,7 +59,7 @@ class Cascade:
 
         sureness = p(c) * sum over models of trust * probability of c
 
-    with p the learner's posterior. A row stops at the first stage that is sure enough: so sure that of the held-out rows
+    with p its posterior. A row stops at the first stage that is sure enough: so sure that of the held-out rows
     no more than an estimated share ``tolerance`` is answered rightly by all models and wrongly here (`limits`). No
     learner has seen these rows, but they choose the limits, so that is no promise: benchmarks/frugal.py judges on rows
     that chose nothing. The next model in the order is always the one that brings the trust-weighted vote of those
