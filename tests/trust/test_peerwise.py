@@ -47,16 +47,21 @@ def test_the_answer_is_the_log_linear_pool_of_all_estimates() -> None:
     X = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32) + y[:, None]
     learner = PeerwiseClassifier(own=[0, 1]).fit_outputs(logits, y, X)
     estimates, competence, P = learner._estimates(logits[:20], X[:20])
-    assert len(estimates) == len(learner.log_pool_.weights) == 7
+    assert len(estimates) == len(learner.log_pool_.weights) == 5
     frequencies = (np.bincount(y, minlength=3) + 0.5 / 3) / (200 + 0.5)
-    mixed = [(200 * each + frequencies) / 201 for each in estimates]
-    expected = np.prod([each**a for each, a in zip(mixed, learner.log_pool_.weights, strict=True)], axis=0)
-    expected /= expected.sum(axis=1, keepdims=True)
+
+    def pooled(parts, pool):
+        mixed = [(200 * part + frequencies) / 201 for part in parts]
+        found = np.exp(pool.bias) * np.prod([each**a for each, a in zip(mixed, pool.weights, strict=True)], axis=0)
+        return found / found.sum(axis=1, keepdims=True)
+
+    expected = pooled(estimates, learner.log_pool_)
     np.testing.assert_allclose(learner.predict_proba_outputs(logits[:20], X[:20]), expected, atol=1e-9)
-    np.testing.assert_allclose(estimates[0], P[:, :2].mean(axis=1), atol=1e-6)
-    np.testing.assert_allclose(estimates[1], P.mean(axis=1), atol=1e-6)
+    np.testing.assert_allclose(estimates[0], P.mean(axis=1), atol=1e-6)
+    models = [P[:, model].astype(np.float64) for model in range(P.shape[1])]
+    np.testing.assert_allclose(estimates[1], pooled(models, learner.models_), atol=1e-9)
     vote = np.einsum("nm,nmc->nc", competence / competence.sum(axis=1, keepdims=True), P)
-    np.testing.assert_allclose(estimates[5], vote, atol=1e-6)
+    np.testing.assert_allclose(estimates[3], vote, atol=1e-6)
     shares = competence[:, :, None] * P / np.einsum("nm,nmc->nc", competence, P)[:, None]
     np.testing.assert_allclose(
         learner.trust_outputs(logits[:20], X[:20]), np.einsum("nc,nmc->nm", expected, shares), atol=1e-6
@@ -71,31 +76,38 @@ def test_pooling_weights_have_the_smallest_penalized_loss_of_held_out_rows() -> 
     prior = np.full(3, 1 / 3)
     best = LogPool.fit(estimates, y, np.ones(120), prior, 120)
 
-    def loss(weights):
-        said = LogPool(weights, prior, 120)(estimates)[np.arange(120), y]
-        return -np.log(said).sum() + posterior.SHRINKAGE * 3 / 2 * np.square(weights - 1 / 3).sum()
+    def loss(weights, bias):
+        said = LogPool(weights, bias, prior, 120)(estimates)[np.arange(120), y]
+        away = (
+            posterior.SHRINKAGE * 3 * np.square(weights - 1 / 3).sum()
+            + posterior.BIAS_SHRINKAGE * np.square(bias).sum()
+        )
+        return -np.log(said).sum() + away / 2
 
     assert best.weights.argmax() == 1
     for step in np.concatenate([np.eye(3), -np.eye(3)]) * 0.02:
-        assert loss(np.maximum(best.weights + step, 0)) >= loss(best.weights) - 1e-6
+        assert loss(np.maximum(best.weights + step, 0), best.bias) >= loss(best.weights, best.bias) - 1e-6
+        assert loss(best.weights, best.bias + step) >= loss(best.weights, best.bias) - 1e-6
 
 
-def test_mixture_weights_are_those_of_the_likeliest_mixture() -> None:
+def test_a_site_whose_models_all_lean_to_one_class_is_corrected_by_a_bias() -> None:
     rng = np.random.default_rng(0)
-    truth = rng.uniform(0.05, 0.95, (300, 3))
-    truth[:, 2] *= 0.2
-    found = posterior.mixture_weights(truth, np.ones(300))
-    assert found.sum() == pytest.approx(1)
+    y = (rng.uniform(size=400) < 0.2).astype(np.int64)
+    scores = rng.normal(size=(400, 3)) + 1.5 * y[:, None]
+    leaning = 1 / (1 + np.exp(-scores - 1))  # all of them say the rare class too often
+    models = np.stack([1 - leaning, leaning], axis=2).transpose(1, 0, 2)
+    found = LogPool.fit(models, y, np.ones(400), np.array([0.8, 0.2]), 400)
+    assert found.bias[1] < 0 < found.bias[0]
+    assert found(models)[:, 1].mean() == pytest.approx(y.mean(), abs=0.05)
+    assert models[:, :, 1].mean() > 0.6
 
-    def gain(weights):
-        return np.log(truth @ weights).sum() + np.log(weights).sum() / 3
 
-    for a, b in ((0, 1), (1, 2), (2, 0)):
-        for step in (-0.01, 0.01):
-            other = found.copy()
-            other[a], other[b] = other[a] + step, other[b] - step
-            if other.min() > 0:
-                assert gain(other) <= gain(found) + 1e-3
+def test_pooling_many_rows_is_pooling_them_block_by_block() -> None:
+    rng = np.random.default_rng(0)
+    models = rng.dirichlet(np.ones(3), (4, 2 * kernel.BLOCK + 5))
+    pool = LogPool(np.array([0.5, 0.0, 1.0, 0.2]), np.array([0.1, 0.0, -0.1]), np.full(3, 1 / 3), 50)
+    np.testing.assert_allclose(pool(models)[-7:], pool(models[:, -7:]))
+    assert pool(models[:, :0]).shape == (0, 3)
 
 
 def test_every_choice_of_the_kernel_is_that_of_leaving_each_row_out() -> None:

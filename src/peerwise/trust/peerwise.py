@@ -22,11 +22,9 @@ from peerwise.trust.posterior import (
     Codes,
     Linear,
     LogPool,
-    Scores,
     balanced_thresholds,
     class_frequencies,
     drawn,
-    mixture_weights,
 )
 
 Metric = Literal["accuracy", "balanced_accuracy"]
@@ -42,20 +40,21 @@ class PeerwiseClassifier(CompetenceLearner):
     The pool's M models give each row C probabilities each; phi(x) are the square roots of all M * C. Estimates of
     p(c | x), each learned from the site's labeled rows:
 
-    * own: the mean of the own models; average: the mean of all models
-    * mixture: sum_m w_m p_m(c | x), w by expectation maximization
+    * average: the mean of all models
+    * models: the log-linear pool of the models, with one weight per model and one bias per class
     * linear: logistic regression over phi
-    * outputs: kernel ridge regression over phi; inputs: over the standardized inputs, which know what the models have
-      missed (left out with ``features="decision"``, without X, and for inputs that hold no numbers)
     * competence: sum_m s_m(x) p_m(c | x) / sum_m s_m(x), s_m(x) the probability that model m is right on x, by kernel
       ridge regression over phi
+    * inputs: kernel ridge regression over the standardized inputs, which know what the models have missed (left out
+      with ``features="decision"``, without X, and for inputs that hold no numbers)
 
-    and the answer is their log-linear pool (`LogPool`),
+    and the answer is their log-linear pool in turn (`LogPool`),
 
-        p(c | x) proportional to prod_k p_k(c | x) ^ a_k,   a_k >= 0 by the log-loss of held-out rows, shrunk to 1 / K
+        p(c | x) proportional to exp(b_c) prod_k p_k(c | x) ^ a_k
 
-    Held-out estimates are exact leave-one-out for the kernels, and from ``5`` folds for the others; own models' columns
-    are expected out of fold. So `predict_proba` is calibrated on rows that nothing was learned from.
+    with a_k >= 0 and b by the log-loss of held-out rows, shrunk toward 1 / K and 0. Held-out estimates are exact
+    leave-one-out for the kernels, and from ``5`` folds for the others; own models' columns are expected out of fold. So
+    `predict_proba` is calibrated on rows that nothing was learned from.
 
     ``metric``: what `predict` answers for. "accuracy" (None) takes the likeliest class; "balanced_accuracy" first
     divides by thresholds that are learned from the held-out posterior (`balanced_thresholds`). `predict_proba` is the
@@ -64,7 +63,8 @@ class PeerwiseClassifier(CompetenceLearner):
 
     ``trust``: each class's probability is shared among the models in proportion to s_m(x) p_m(c | x), how competent
     they are here and how much they speak for it. ``influence``: by the learner's own weights, without fitting again; a
-    site that is left out has no part in the means and votes, and says what it says on average in the regressions.
+    site that is left out has no part in the means and votes, and says what it says on average in the regressions and
+    in the log-linear pool of the models.
     ``fallback`` marks rows where no model has s > 0.5.
 
     Validation rows are learned from like all others: nothing here has to be stopped. ``k`` neighbors of every class are
@@ -133,41 +133,38 @@ class PeerwiseClassifier(CompetenceLearner):
             cross = known[drawn(len(known), CROSS_FITTED, seed)]
             group = parts[0].group if len(parts) == 1 else None
             folds = fold_rows(y[cross], FOLDS, 0, None if group is None else group[cross])
-            held_out = self._held_out(y, weight, cross, folds, seed)
+            count = max(round(float(weight.sum())), 1)
+            held_out = self._held_out(y, weight, count, cross, folds, seed)
             self.by_input_ = None
             by_input = ByInput.fit(inputs, y[known], classes, seed, weight[known]) if inputs else None
             if by_input is not None:
                 self.by_input_, chosen, said = by_input
                 held_out.append(said[np.searchsorted(known[chosen], cross)])  # drawn alike: one holds the other
-            count = max(round(float(weight.sum())), 1)
             self.log_pool_ = LogPool.fit(held_out, y[cross], weight[cross], self.prior_, count)
             self.thresholds_ = balanced_thresholds(self.log_pool_(held_out), y[cross])
 
     def _held_out(
-        self, y: Codes, weight: Floats, cross: Codes, folds: list[tuple[Codes, Codes]], seed: int
+        self, y: Codes, weight: Floats, count: int, cross: Codes, folds: list[tuple[Codes, Codes]], seed: int
     ) -> list[Floats]:
         """Fit every estimate from the outputs; what each says of the ``cross`` rows, which it has not learned from, in
         the order of `_estimates`."""
         P = self.space_.probabilities
         features, classes = _features(P), P.shape[2]
         self.mean_features_ = np.average(features, axis=0, weights=weight).astype(np.float32)
-        truth = self.space_.true.astype(np.float64)
-        some = drawn(len(y), ROWS, seed)
-        self.mixture_ = mixture_weights(truth[some], weight[some])
-        self.linear_ = Linear.fit(features[some], y[some], classes, weight[some])
-        mixture, linear = (np.tile(self.prior_, (len(cross), 1)) for _ in range(2))
-        for rest, fold in ((cross[rest], fold) for rest, fold in folds):
-            rows = cross[fold]
-            mixture[fold] = np.einsum("m,nmc->nc", mixture_weights(truth[rest], weight[rest]), P[rows])
-            linear[fold] = Linear.fit(features[rest], y[rest], classes, weight[rest])(features[rows])
-        targets = np.concatenate([np.eye(classes)[y], self.space_.correct], axis=1).astype(np.float32)
-        self.smooth_, estimates = Smooth.fit(features, targets, y, classes, seed, weight)
-        self.scores_ = Scores.fit(estimates[:, :classes], y, weight)
-        competence = np.clip(estimates[cross, classes:], LEAST, 1.0)
-        found = [P[cross][:, self.own_].mean(axis=1, dtype=np.float64)] if self.own_ else []
-        found += [P[cross].mean(axis=1, dtype=np.float64), mixture, linear, self.scores_(estimates[cross, :classes])]
-        found.append(_vote(competence, P[cross]))
-        return found
+
+        def fitted(rows: Codes) -> tuple[LogPool, Linear]:
+            models = LogPool.fit(_by_model(P[rows]), y[rows], weight[rows], self.prior_, count)
+            return models, Linear.fit(features[rows], y[rows], classes, weight[rows])
+
+        self.models_, self.linear_ = fitted(drawn(len(y), ROWS, seed))
+        pooled, linear = (np.tile(self.prior_, (len(cross), 1)) for _ in range(2))
+        for rest, fold in folds:
+            by_models, by_linear = fitted(cross[rest])
+            pooled[fold], linear[fold] = by_models(_by_model(P[cross[fold]])), by_linear(features[cross[fold]])
+        right = self.space_.correct.astype(np.float32)
+        self.smooth_, estimates = Smooth.fit(features, right, y, right.shape[1], seed, weight)
+        competence = np.clip(estimates[cross], LEAST, 1.0)
+        return [P[cross].mean(axis=1, dtype=np.float64), pooled, linear, _vote(competence, P[cross])]
 
     # ---- answering -----------------------------------------------------------------------------------------------
 
@@ -182,15 +179,12 @@ class PeerwiseClassifier(CompetenceLearner):
         features, classes = _features(P), P.shape[2]
         if kept is not None:
             features = np.where(np.repeat(kept, classes, axis=1), features, self.mean_features_)
+        spoken = P if kept is None else np.square(features).reshape(P.shape)
         with one_thread():
-            smooth = self.smooth_(features)
-            competence = np.clip(smooth[:, classes:], LEAST, 1.0)
+            competence = np.clip(self.smooth_(features), LEAST, 1.0)
             part = np.ones(competence.shape) if kept is None else kept.astype(np.float64)
-            own = np.zeros(part.shape[1])
-            own[self.own_] = 1.0
-            found = [self._mean(part * own, P)] if self.own_ else []
-            found += [self._mean(part, P), self._mean(part * self.mixture_, P), self.linear_(features)]
-            found += [self.scores_(smooth[:, :classes]), self._mean(part * competence, P)]
+            found = [self._mean(part, P), self.models_(_by_model(spoken)), self.linear_(features)]
+            found.append(self._mean(part * competence, P))
             if self.by_input_ is not None:
                 found.append(self.by_input_(X))
         return found, competence, P
@@ -223,23 +217,23 @@ class PeerwiseClassifier(CompetenceLearner):
     # ---- keeping -------------------------------------------------------------------------------------------------
 
     def _fitted_tree(self) -> dict[str, Any]:
-        parts = {name: getattr(self, f"{name}_").to_tree() for name in ("smooth", "linear", "scores", "log_pool")}
-        arrays = {name: getattr(self, f"{name}_") for name in ("mixture", "mean_features", "thresholds")}
+        parts = {name: getattr(self, f"{name}_").to_tree() for name in ("smooth", "linear", "models", "log_pool")}
+        arrays = {name: getattr(self, f"{name}_") for name in ("mean_features", "thresholds")}
         by_input = self.by_input_.to_tree() if self.by_input_ is not None else None
         return {**super()._fitted_tree(), **parts, **arrays, "by_input": by_input}
 
     def _restore_tree(self, tree: dict[str, Any]) -> None:
         super()._restore_tree(tree)
         self.smooth_, self.linear_ = Smooth.from_tree(tree["smooth"]), Linear.from_tree(tree["linear"])
-        self.scores_, self.log_pool_ = Scores.from_tree(tree["scores"]), LogPool.from_tree(tree["log_pool"])
-        self.mixture_, self.mean_features_ = tree["mixture"], tree["mean_features"]
-        self.thresholds_, self.prior_ = tree["thresholds"], self.log_pool_.prior
+        self.models_, self.log_pool_ = LogPool.from_tree(tree["models"]), LogPool.from_tree(tree["log_pool"])
+        self.mean_features_, self.thresholds_ = tree["mean_features"], tree["thresholds"]
+        self.prior_ = self.log_pool_.prior
         self.by_input_ = ByInput.from_tree(tree["by_input"]) if tree["by_input"] is not None else None
         models, classes = self.space_.probabilities.shape[1:]
-        wide, pooled = models * classes, 5 + bool(self.own_) + (self.by_input_ is not None)
-        wanted = [wide, wide, wide, classes + models, classes, classes, models, classes, classes, pooled]
+        wide, pooled = models * classes, 4 + (self.by_input_ is not None)
+        wanted = [wide, wide, wide, models, classes, models, classes, classes, classes, pooled]
         found = [self.smooth_.landmarks.shape[1], self.linear_.weights.shape[1], len(self.mean_features_)]
-        found += [len(self.smooth_.mean), self.linear_.classes, len(self.scores_.present), len(self.mixture_)]
+        found += [len(self.smooth_.mean), self.linear_.classes, len(self.models_.weights), len(self.models_.prior)]
         found += [len(self.thresholds_), len(self.prior_), len(self.log_pool_.weights)]
         if self.by_input_ is not None:
             wanted += [classes, classes]
@@ -250,6 +244,10 @@ class PeerwiseClassifier(CompetenceLearner):
 
 def _features(probabilities: Array) -> Array:
     return np.asarray(np.sqrt(flat(probabilities)))
+
+
+def _by_model(probabilities: Array) -> Array:
+    return np.asarray(probabilities.transpose(1, 0, 2))
 
 
 def _vote(weights: Floats, P: Array) -> Floats:

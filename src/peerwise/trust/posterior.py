@@ -19,9 +19,10 @@ from peerwise.trust.base import some_rows
 from peerwise.trust.kernel import Floats, Smooth, blocks
 
 Codes = NDArray[np.int64]
+Estimates = Sequence[Floats] | NDArray[np.floating[Any]]  # (estimates, n, classes)
 ROWS = 10_000  # regressions over all classes, and over inputs, which can be wide, learn from at most so many rows
 SHRINKAGE = 3.0  # of the pooling weights toward equal ones, in rows
-ROUNDS = 200  # of expectation maximization
+BIAS_SHRINKAGE = 10.0  # of each class's bias toward zero, in rows
 FLOOR = 1e-6  # of a probability within a logarithm
 RULES = np.linspace(0.0, 1.2, 13)  # powers of the class frequency that `balanced_thresholds` tries
 
@@ -152,58 +153,48 @@ class ByInput:
         return found
 
 
-def mixture_weights(truth: Floats, weight: Floats) -> Floats:
-    """Weights over models that maximize sum_i weight_i log(sum_m w_m truth_im) by expectation maximization, ``truth``
-    (n, models) being what each model gives to each row's class. One row's worth of prior keeps every weight positive.
-    """
-    models = truth.shape[1]
-    found, truth = np.full(models, 1 / models), np.maximum(truth, FLOOR)
-    for _ in range(ROUNDS):
-        shares = truth * found
-        total = (weight[:, None] * shares / shares.sum(axis=1, keepdims=True)).sum(axis=0) + 1 / models
-        before, found = found, total / total.sum()
-        if np.abs(found - before).max() < 1e-6:
-            break
-    return np.asarray(found)
-
-
 @dataclass(frozen=True)
 class LogPool:
-    """Log-linear pooling: p(c) proportional to the product over k of p_k(c) ** weight_k.
+    """Log-linear pooling: p(c) proportional to exp(bias_c) times the product over k of p_k(c) ** weight_k.
 
     Before, each p_k is mixed with the site's class frequencies, which get the share that n rows cannot rule out,
-    1 / (n + 1), so that no estimate can veto a class by itself. Weights are at least 0 and minimize the log-loss of
-    held-out rows plus `SHRINKAGE` rows' worth of squared distance from equal weights. They need not sum to one: a
-    larger sum makes timid estimates bolder.
+    1 / (n + 1), so that no estimate can veto a class by itself. Weights are at least 0 and, with the bias, minimize the
+    log-loss of held-out rows plus `SHRINKAGE` rows' worth of squared distance from equal weights and `BIAS_SHRINKAGE`
+    rows' worth of squared bias. Weights need not sum to one: a larger sum makes timid estimates bolder.
     """
 
     weights: Floats  # (estimates,)
+    bias: Floats  # (classes,)
     prior: Floats  # (classes,)
     rows: int
 
     @classmethod
-    def fit(cls, held_out: Sequence[Floats], y: Codes, weight: Floats, prior: Floats, rows: int) -> LogPool:
-        count = len(held_out)
-        equal = np.full(count, 1 / count)
-        logs = cls(equal, prior, rows)._logs(held_out)
-        truth = np.eye(len(prior))[y]
+    def fit(cls, held_out: Estimates, y: Codes, weight: Floats, prior: Floats, rows: int) -> LogPool:
+        count, classes = len(held_out), len(prior)
+        start = np.concatenate([np.full(count, 1 / count), np.zeros(classes)])
+        strength = np.repeat([SHRINKAGE * count, BIAS_SHRINKAGE], [count, classes])
+        logs = _logs(held_out, prior, rows).reshape(count, -1)
+        truth = np.eye(classes)[y]
 
-        def loss(weights: Floats) -> tuple[float, Floats]:
-            found = softmax(np.tensordot(weights, logs, 1))
-            off = (found - truth) * weight[:, None]
-            given = -np.log(np.maximum(found[np.arange(len(y)), y], 1e-12)) @ weight
-            away = SHRINKAGE * count * (weights - equal)
-            return float(given + away @ (weights - equal) / 2), np.tensordot(logs, off, 2) + away
+        def loss(found: Floats) -> tuple[float, Floats]:
+            said = softmax((found[:count] @ logs).reshape(truth.shape) + found[count:])
+            off = (said - truth) * weight[:, None]
+            given = -np.log(np.maximum(said[np.arange(len(y)), y], 1e-12)) @ weight
+            away = strength * (found - start)
+            slope = np.concatenate([logs @ off.ravel(), off.sum(axis=0)])
+            return float(given + away @ (found - start) / 2), slope + away
 
-        best = minimize(loss, equal, jac=True, method="L-BFGS-B", bounds=[(0, None)] * count)
-        return cls(best.x, prior, rows)
+        bounds = [(0, None)] * count + [(None, None)] * classes
+        best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return cls(best[:count], best[count:], prior, rows)
 
-    def __call__(self, estimates: Sequence[Floats]) -> Floats:
-        return softmax(np.tensordot(self.weights, self._logs(estimates), 1))
-
-    def _logs(self, estimates: Sequence[Floats]) -> Floats:
-        rest = 1 / (self.rows + 1)
-        return np.log((1 - rest) * np.stack(estimates) + rest * self.prior)
+    def __call__(self, estimates: Estimates) -> Floats:
+        stacked = np.asarray(estimates)
+        parts = [
+            softmax(np.tensordot(self.weights, _logs(stacked[:, block], self.prior, self.rows), 1) + self.bias)
+            for block in blocks(stacked.shape[1])
+        ]
+        return np.concatenate([np.empty((0, len(self.prior))), *parts])
 
     def to_tree(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -211,10 +202,15 @@ class LogPool:
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> LogPool:
         found = cls(**tree)
-        good = found.weights.ndim == found.prior.ndim == 1 and (found.prior > 0).all() and (found.weights >= 0).all()
-        if not good or found.rows < 1:
+        good = found.weights.ndim == found.prior.ndim == 1 and found.bias.shape == found.prior.shape
+        if not good or found.rows < 1 or not (found.prior > 0).all() or not (found.weights >= 0).all():
             raise ParcelError("the saved pooling weights do not fit together: they were changed or cut short.")
         return found
+
+
+def _logs(estimates: Estimates, prior: Floats, rows: int) -> Floats:
+    rest = 1 / (rows + 1)
+    return np.asarray(np.log((1 - rest) * np.asarray(estimates, dtype=np.float64) + rest * prior))
 
 
 def class_frequencies(y: Codes, classes: int, weight: Floats) -> Floats:
