@@ -29,7 +29,7 @@ def begun(sites: Sites, method: str = "fedavg") -> dict[str, Any]:
 def fitted(sites: Sites, name: str, worker: Worker, **more: Any) -> list[str]:
     said: list[str] = []
     peer = sites[name]
-    fit_by_rounds(peer, method_of(peer), sites.shelf(name), worker, tell=said.append, **more)
+    fit_by_rounds(peer, method_of(peer), sites.shelf(name), worker, use_peers=True, tell=said.append, **more)
     return said
 
 

@@ -123,7 +123,7 @@ def test_the_figure_is_of_rows_that_nothing_was_learned_from(
 ) -> None:
     sites = joined(copied(large, tmp_path), worker, method)
     true = fitted(sites, worker)["validation"]
-    wrong = fit(Canary(sites.root / "north"), worker, sites.shelf("north"))["validation"]
+    wrong = fit(Canary(sites.root / "north"), worker, sites.shelf("north"), use_peers=True)["validation"]
     assert true["rows"] == wrong["rows"] == len(sites["north"].site().val) > 50
     assert true["accuracy"] > 0.6
     for figure in ("accuracy", "own_accuracy"):

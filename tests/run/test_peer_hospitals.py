@@ -62,7 +62,7 @@ def test_hospitals_over_the_network_answer_as_in_one_process(forge: Forge, tmp_p
         forge.run("publish", "--folder", made.folder / name)
     for name in names[:2]:
         until(lambda name=name: bool(made.lines(name, "arrived")), f"{name} has its peer's model")
-        forge.run("fit", "--folder", made.folder / name)
+        forge.run("fit", "--use-peers", "--folder", made.folder / name)
     for name, expected in made.expected("switzerland").items():
         assert made.answers(name).tobytes() == expected.tobytes()
 
@@ -75,7 +75,7 @@ def test_hospitals_over_the_network_answer_as_in_one_process(forge: Forge, tmp_p
     for name in names:
         others = set(names) - {name}
         until(lambda name=name, others=others: others <= arrived(made, name), f"{name} has {others}")
-        forge.run("fit", "--folder", made.folder / name)
+        forge.run("fit", "--use-peers", "--folder", made.folder / name)
     for name, expected in made.expected().items():
         assert made.answers(name).tobytes() == expected.tobytes()
     for command in running.values():
@@ -163,7 +163,7 @@ def test_rounds_over_the_network_answer_as_in_one_process(forge: Forge, tmp_path
     settings = {"method_settings": {"rounds": 3, "local_epochs": 1}, "models": ["mlp"], "most": 60}
     made = Hospitals(tmp_path, NAMES[:3], method="fedavg", deadline=600.0, **settings)
     made.begin(**addresses(NAMES[:3]))
-    commands = [forge.start("fit", "--folder", made.folder / name) for name in NAMES[:3]]
+    commands = [forge.start("fit", "--use-peers", "--folder", made.folder / name) for name in NAMES[:3]]
     for command in commands:
         assert command.wait() == 0, command.errors()
     for name, expected in made.expected().items():
@@ -253,7 +253,7 @@ def all_fitted(forge: Forge, made: Hospitals, names: tuple[str, ...], *without: 
     for name in names:
         others = set(names) - {name}
         until(lambda name=name, others=others: others <= arrived(made, name), f"{name} has {others}")
-        forge.run("fit", "--folder", made.folder / name)
+        forge.run("fit", "--use-peers", "--folder", made.folder / name)
     for name, expected in made.expected(*without).items():
         assert made.answers(name).tobytes() == expected.tobytes(), name
 

@@ -55,7 +55,7 @@ def test_sites_of_every_kind_of_rows_answer_as_in_one_process(kind: str, tmp_pat
         assert train(sites[name])["rows"]["train"] > 20
         sites.publish(name)
     assert sites.pull("north", worker)["peers"]["south"]["models"] == [MODELS[kind]]
-    assert set(fit(sites["north"], worker)["peers"]) == {"south"}
+    assert set(fit(sites["north"], worker, use_peers=True)["peers"]) == {"south"}
     expected = [sites[name].site() for name in NAMES]
     run_method(method_of(sites["north"]), expected)
     task = sites["north"].task

@@ -37,7 +37,7 @@ def test_a_torn_last_line_is_mended_at_the_next_one(fitted_sites: Sites, worker:
     with open(path, "ab") as ledger:
         ledger.write(b'{"what":"accepted","site":"so')
     assert set(in_use(fitted_sites["north"])) == {"south", "east"}
-    fit(fitted_sites["north"], worker)
+    fit(fitted_sites["north"], worker, use_peers=True)
     assert fitted_sites["north"].ledger.check() == before + 2
     assert fitted_sites.told("north", "mended")
 

@@ -90,7 +90,7 @@ def test_once_the_list_has_ended_nothing_new_is_let_in(fitted_sites: Sites, work
     assert status(sites["north"])["due"][0].startswith("the list of members has ended")
     assert len(predict(sites["north"], sites.root / "south.csv", worker).probabilities) == 90
     assert decided(sites["north"], "south", None, "refused", "to be sure")["decided"] == "refused"
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     assert status(sites["north"])["bundle"]["peers"].keys() == {"east"}, "what was accepted before is used as before"
 
 

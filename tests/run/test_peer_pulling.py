@@ -34,7 +34,7 @@ def fitted_with(sites: Sites, worker: Worker, *peers: str) -> np.ndarray[Any, An
     """North's answers after it has accepted these."""
     for name in peers:
         sites.accept("north", name)
-    assert set(fit(sites["north"], worker)["peers"]) == set(peers)
+    assert set(fit(sites["north"], worker, use_peers=True)["peers"]) == set(peers)
     return answers(sites, worker)
 
 
@@ -143,7 +143,7 @@ def test_a_new_version_replaces_the_old_one_and_a_refit_is_due(fitted_sites: Sit
     assert "a refit is due: south has" in " ".join(status(sites["north"])["due"])
     assert [line["why"] for line in sites.told("north", "accepted")][-1] == f"follows version {old}"
     assert [path.stem for path in (sites.root / "north/peers/sites/south").iterdir()] == [f"{new:016d}"]
-    assert fit(sites["north"], worker)["peers"]["south"] == new
+    assert fit(sites["north"], worker, use_peers=True)["peers"]["south"] == new
     assert status(sites["north"])["due"] == []
 
 
@@ -183,7 +183,7 @@ def test_a_withdrawal_is_honoured_at_the_next_pull(fitted_sites: Sites, worker: 
     assert (removed["site"], removed["why"]) == ("south", "withdrawn: a patient objected")
     assert removed["version"] > arrived.version
     alone = copied(sites, tmp_path / "alone")
-    fit(alone["north"], worker)
+    fit(alone["north"], worker, use_peers=True)
     assert np.array_equal(answers(sites, worker), answers(alone, worker))
     assert sites.pull("north", worker)["refitted"] is None
 
@@ -193,7 +193,7 @@ def test_models_that_expire_are_used_no_more(fitted_sites: Sites, worker: Worker
     sites.change("south", valid_days=1)
     sites.send("south", {"m": file()})
     sites.pull("north", worker)
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     sites.clock.ahead = 2 * DAY
     assert status(sites["north"])["peers"][1]["expired"]
     assert "south may no longer be used" in " ".join(status(sites["north"])["due"])
@@ -252,7 +252,7 @@ def test_a_spoilt_manifest_costs_its_site_alone(what: str, fitted_sites: Sites, 
     sites.shown("south").write_bytes(SPOILS[what](sites.shown("south").read_bytes()))
     told = sites.pull("north", worker)["peers"]
     assert (told["south"]["outcome"], told["east"]["outcome"]) == ("refused", "known")
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     assert np.array_equal(answers(sites, worker), before), "what was taken before stays in use"
 
 
@@ -311,5 +311,5 @@ def test_a_pull_does_not_touch_what_was_fitted_by_rounds(published_sites: Sites,
     site = sites["north"].site()
     site.test = site.test.take(slice(0, 0))  # nothing was trained that could answer them
     peers = {"south": 1, "east": 1}
-    save_bundle(sites["north"], method_of(sites["north"]), site, {"peers": peers}, by_rounds=True)
+    save_bundle(sites["north"], method_of(sites["north"]), site, {"peers": peers}, use_peers=False, by_rounds=True)
     assert sites.pull("north", worker)["refitted"] is None

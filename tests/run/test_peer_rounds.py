@@ -41,7 +41,7 @@ def hospitals(folder: Path, method: str = "fedavg", names: tuple[str, ...] = NAM
 
 def fitting(forge: Forge, made: Hospitals, *names: str) -> dict[str, Command]:
     """`fit` at these sites at the same time."""
-    return {name: forge.start("fit", "--folder", made.folder / name) for name in names or made.sites}
+    return {name: forge.start("fit", "--use-peers", "--folder", made.folder / name) for name in names or made.sites}
 
 
 def fitted(commands: dict[str, Command]) -> None:
@@ -95,7 +95,7 @@ def test_sites_killed_in_a_write_go_on_where_they_stopped(forge: Forge, tmp_path
                 continue
             assert name not in running or running[name].code == -9, running[name].errors()
             fate = {"writes": dies + 13 * lives[name]} if lives[name] < 3 else None
-            running[name] = forge.start("fit", "--folder", made.folder / name, dies=fate)
+            running[name] = forge.start("fit", "--use-peers", "--folder", made.folder / name, dies=fate)
             lives[name] += 1
         if all(command.ended() and command.code == 0 for command in running.values()):
             break
@@ -108,7 +108,7 @@ def test_a_hub_killed_before_it_tells_tells_the_same(forge: Forge, tmp_path: Pat
     made = hospitals(tmp_path, names=NAMES[:2])
     others = fitting(forge, made, "hungarian")
     dies = {"before": "peerwise.exchange.signed:SignedExchange.say", "with": "told", "nth": 2}
-    hub = forge.start("fit", "--folder", made.folder / "cleveland", dies=dies)
+    hub = forge.start("fit", "--use-peers", "--folder", made.folder / "cleveland", dies=dies)
     assert hub.wait() == -9
     assert hub.errors().count("heard") == 1, "it had told of the first round only"
     fitted(others | fitting(forge, made, "cleveland"))
@@ -143,7 +143,7 @@ def test_a_quorum_ends_a_round_and_who_comes_late_takes_part_from_then_on(forge:
 def test_who_misses_a_round_takes_part_in_the_next(forge: Forge, tmp_path: Path) -> None:
     made = hospitals(tmp_path, quorum=2, method_settings={"rounds": 4, "local_epochs": 1})
     dies = {"before": "peerwise.run.peer.federated:_Federated._turn", "nth": 2}
-    away = forge.start("fit", "--folder", made.folder / "switzerland", dies=dies)
+    away = forge.start("fit", "--use-peers", "--folder", made.folder / "switzerland", dies=dies)
     hub = fitting(forge, made, "cleveland")
     assert away.wait() == -9, "after the first round, which it made with the hub"
     others = fitting(forge, made, "hungarian")
@@ -212,7 +212,7 @@ def test_fit_again_begins_a_new_run(forge: Forge, tmp_path: Path) -> None:
     once_more = fitting(forge, made)
     fitted(once_more)
     assert not any("heard" in command.errors() for command in once_more.values()), "all rounds had been made"
-    anew = {name: forge.start("fit", "--again", "--folder", made.folder / name) for name in made.sites}
+    anew = {name: forge.start("fit", "--again", "--use-peers", "--folder", made.folder / name) for name in made.sites}
     fitted(anew)
     assert all(command.errors().count("heard") == 2 for command in anew.values())
     assert made.answers("hungarian").tobytes() == before.tobytes()
@@ -249,4 +249,4 @@ def test_a_hub_that_never_begins_is_told_in_a_sentence(
         Worker() as worker,
         pytest.raises(ExchangeError, match="'cleveland' did not begin the rounds within 1 sec"),
     ):
-        fit_by_rounds(peer, method_of(peer), outbox(peer), worker, tell=print)
+        fit_by_rounds(peer, method_of(peer), outbox(peer), worker, use_peers=True, tell=print)

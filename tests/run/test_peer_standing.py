@@ -32,7 +32,7 @@ def test_what_is_due_follows_a_site_from_step_to_step(formed_sites: Sites, worke
     for name in ("south", "east"):
         sites.accept("north", name)
     assert "waiting" not in due(sites)
-    fit(sites["north"], worker)
+    fit(sites["north"], worker, use_peers=True)
     assert due(sites) == ""
 
 

@@ -82,7 +82,7 @@ def test_a_real_site_uses_all_its_models_and_publishes_those_that_may_leave(
     assert found is not None
     assert found[0].card is not None
     assert set(found[0].card["models"]) == {"logistic", f"{NAME}.bayes"}, "what stays is not spoken of"
-    fit(sites["south"], worker)
+    fit(sites["south"], worker, use_peers=True)
     pool = sites["south"].bundle.load_item("bundle", "state")["pool"]
     assert {name.partition("@")[0] for name in pool} == plain, "at home all of them have a say"
 

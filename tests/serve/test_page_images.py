@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         sites.publish(name)
     with Worker() as worker:
         sites.pull("north", worker)
-        fit(sites["north"], worker)
+        fit(sites["north"], worker, use_peers=True)
     with served(root / "north") as address:
         yield address
 

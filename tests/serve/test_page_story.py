@@ -356,7 +356,7 @@ def test_a_new_bundle_is_noticed_without_a_reload(page: Any, service: Service) -
     peer = PeerFolder(service.folder)
     decided(peer, "switzerland", None, "refused", "to see what becomes of the page")
     with Worker() as worker:
-        fit(peer, worker)
+        fit(peer, worker, use_peers=True)
     until = time.monotonic() + PATIENCE
     while len(service.get("/v1/bundle")["models"]) == 12 and time.monotonic() < until:
         time.sleep(0.1)
