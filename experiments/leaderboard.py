@@ -2,6 +2,7 @@
 
 python experiments/leaderboard.py --fast --out runs/leaderboard                     # sizes for two cores
 python experiments/leaderboard.py --fast --only fashion_mnist,pacs --minutes 30     # these data sets, or kinds
+python experiments/leaderboard.py --fast --methods peerwise,stacking --out runs/two  # these methods, and the two bars
 python experiments/leaderboard_tables.py runs/leaderboard                           # tables, picture, evidence
 
 Every cell is a run in a folder of its own; running again goes on where it stopped, and ``--minutes`` ends it before the
@@ -86,6 +87,7 @@ FAST = {
     "table": Sizes(5, 1050, 250, 150, 3, 3, 20, 6, 3, 0.1, 20, SHORT),
     "image": Sizes(4, 750, 160, 110, 3, 3, 20, 6, 2, 0.05, 12, SHORT),
 }
+BARS = {"local", "best_single"}  # the second one's pool holds the own models
 FRACTIONS = [0.5, 0.2, 0.3]
 NO_VALIDATION = [0.7, 0.0, 0.3]  # own validation rows would choose the round that knows own classes best
 
@@ -153,7 +155,7 @@ def able(kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, s
     return names, cannot
 
 
-def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> None:
+def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int, methods: set[str]) -> None:
     """Simulate, and leave the sites' lines and what there is to know about the run beside it."""
     wall, busy = time.perf_counter(), cpu_seconds()
     folder = out / f"{dataset}_{kind}"
@@ -161,6 +163,7 @@ def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int) -> 
         return
     data = data_of(dataset, kind, sizes)
     names, cannot = able(kind, sizes, data)
+    names = [name for name in names if not methods or name in methods | BARS]
     settings = {key: value for key, value in vars(experiment_of(kind, sizes, names, data)).items() if key != "dataset"}
     run = simulate(data, out=folder, workers=workers, **settings)
     took = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - busy}
@@ -209,6 +212,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/leaderboard"))
     parser.add_argument("--fast", action="store_true", help="sizes for two cores")
     parser.add_argument("--only", help="data sets, kinds or cells, by comma, e.g. digits,adult_mild")
+    parser.add_argument("--methods", help="only these, by comma, and what they are held to")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no further cell after so many")
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
@@ -217,10 +221,13 @@ def main() -> None:
     known = {name for dataset, kind in cells() for name in (dataset, kind, f"{dataset}_{kind}")}
     if unknown := only - known:
         raise SystemExit(f"--only: no data set, kind or cell is called {', '.join(sorted(unknown))}.")
+    methods = set((arguments.methods or "").split(",")) - {""}
+    if unknown := methods - set(method_names()):
+        raise SystemExit(f"--methods: no method is called {', '.join(sorted(unknown))}.")
     for dataset, kind in cells():
         if (not only or {dataset, kind, f"{dataset}_{kind}"} & only) and time.time() < end:
             sizes = (FAST if arguments.fast else FULL)["image" if dataset in IMAGES else "table"]
-            run_cell(dataset, kind, sizes, arguments.out, arguments.workers)
+            run_cell(dataset, kind, sizes, arguments.out, arguments.workers, methods)
 
 
 if __name__ == "__main__":
