@@ -16,6 +16,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,8 @@ FAST = {
     "table": Sizes(5, 1050, 250, 150, 3, 3, 20, 6, 3, 0.1, 20, SHORT),
     "image": Sizes(4, 750, 160, 110, 3, 3, 20, 6, 2, 0.05, 12, SHORT),
 }
-BARS = {"local", "best_single"}  # the second one's pool holds the own models
+# What a method is held to: best_single's pool holds the own models, and fedavg gives local the budget of rounds.
+BARS = {"local", "best_single", "fedavg"}
 FRACTIONS = [0.5, 0.2, 0.3]
 NO_VALIDATION = [0.7, 0.0, 0.3]  # own validation rows would choose the round that knows own classes best
 
@@ -155,7 +157,7 @@ def able(kind: str, sizes: Sizes, data: Dataset) -> tuple[list[str], dict[str, s
     return names, cannot
 
 
-def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int, methods: set[str]) -> None:
+def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int, methods: Collection[str] = ()) -> None:
     """Simulate, and leave the sites' lines and what there is to know about the run beside it."""
     wall, busy = time.perf_counter(), cpu_seconds()
     folder = out / f"{dataset}_{kind}"
@@ -163,7 +165,7 @@ def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int, met
         return
     data = data_of(dataset, kind, sizes)
     names, cannot = able(kind, sizes, data)
-    names = [name for name in names if not methods or name in methods | BARS]
+    names = [name for name in names if not methods or name in {*methods, *BARS}]
     settings = {key: value for key, value in vars(experiment_of(kind, sizes, names, data)).items() if key != "dataset"}
     run = simulate(data, out=folder, workers=workers, **settings)
     took = {"wall": time.perf_counter() - wall, "cpu": cpu_seconds() - busy}
