@@ -165,6 +165,8 @@ def run_cell(dataset: str, kind: str, sizes: Sizes, out: Path, workers: int, met
         return
     data = data_of(dataset, kind, sizes)
     names, cannot = able(kind, sizes, data)
+    if methods and not {*methods} & {*names}:
+        return
     names = [name for name in names if not methods or name in {*methods, *BARS}]
     settings = {key: value for key, value in vars(experiment_of(kind, sizes, names, data)).items() if key != "dataset"}
     run = simulate(data, out=folder, workers=workers, **settings)
