@@ -83,7 +83,7 @@ def test_a_sites_desk_answers_as_predict_does(tmp_path: Path, ward: Path, worker
 def test_a_rule_for_balanced_accuracy_holds_in_the_service_as_in_predict(tmp_path: Path, worker: Worker) -> None:
     """The task's metric is balanced accuracy, and one class is rare at this site."""
     sites, file = formed(tmp_path, method="peerwise"), tmp_path / "north.csv"
-    rows = table("north", 240)
+    rows = table("north", 600)
     rare = rows["outcome"].eq("unclear") & (rows.index % 12 != 2)
     rows[~rare].to_csv(file, index=False)
     fit(sites["north"], worker, use_peers=True)

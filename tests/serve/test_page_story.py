@@ -157,7 +157,7 @@ def test_an_unsure_answer_says_so_first_and_what_is_possible_at_which_level(page
     assert "Most likely" in text
     before = text
     text = pick(page, sure["row"])
-    assert page.locator(".answer .why").inner_text() == "Sure"
+    assert page.locator(".answer .why").inner_text() == "Sure at 90\u00a0%"
     for kind, shown in (("unsure", before), ("sure", text)):
         assert found["record"][kind]["text"] in shown, "how often such answers were wrong"
     assert "ruled out" not in before + text, "which would stand beside the probability of that answer"

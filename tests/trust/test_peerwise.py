@@ -17,7 +17,7 @@ from trust_cases import outputs, probabilities
 from peerwise import PeerwiseClassifier, Pool, PriorAdapted, UniformAverage, wrap
 from peerwise.errors import ConfigError, DataError, ModelError
 from peerwise.trust import kernel, posterior
-from peerwise.trust.kernel import Smooth, spread_rows
+from peerwise.trust.kernel import JITTER, STRENGTHS, Places, Smooth, similarity, spread_rows
 from peerwise.trust.posterior import ByInput, Linear, LogPool
 
 
@@ -300,6 +300,86 @@ def test_names_and_number_of_columns_are_kept_as_scikit_learn_keeps_them() -> No
         learner.predict(frame.rename(columns={"c3": "other"}))
     with pytest.raises(ModelError, match="19 features"):
         PeerwiseClassifier({"m": LogisticRegression().fit(X, y)}).fit(X, y).predict(X[:, :19])
+
+
+def test_columns_in_another_order_are_put_right_and_others_refused(tmp_path) -> None:
+    """Even where the models were fitted to arrays and would take any columns."""
+    X, y = make_classification(80, random_state=0)
+    frame = pd.DataFrame(X, columns=[f"c{place}" for place in range(20)])
+    model = wrap(LogisticRegression().fit(X, y), name="m", transform=lambda rows: np.asarray(rows))
+    learner = PeerwiseClassifier([model]).fit(frame, y)
+    expected = learner.predict_proba(frame)
+    np.testing.assert_array_equal(learner.predict_proba(frame[frame.columns[::-1]]), expected)
+    with pytest.raises(ValueError, match="feature names should match"):
+        learner.predict(frame.rename(columns={"c3": "other"}))
+    plain = PeerwiseClassifier({"m": LogisticRegression().fit(frame, y)}).fit(frame, y)
+    plain.save(tmp_path)
+    twin = PeerwiseClassifier.load(tmp_path)
+    assert twin.n_features_in_ == 20
+    assert twin.feature_names_in_.tolist() == list(frame.columns)
+
+
+def patients_rows(seed: int):
+    """Eight alike rows of each of 60 patients, whose label the inputs tell of the known patients alone."""
+    rng = np.random.default_rng(seed)
+    patients = np.repeat(np.arange(60), 8)
+    y = rng.integers(0, 2, 60)[patients]
+    X = (rng.normal(size=(60, 4))[patients] + rng.normal(scale=0.01, size=(480, 4))).astype(np.float32)
+    says = np.where(rng.random((480, 3)) < 0.8, y[:, None], 1 - y[:, None])
+    return 2 * np.eye(2, dtype=np.float32)[says], y, X, patients
+
+
+def test_rows_of_a_patient_are_held_out_together() -> None:
+    logits, y, X, patients = patients_rows(0)
+    new_logits, new_y, new_X, _ = patients_rows(1)
+    some = patients < 45
+    parts = logits[~some], y[~some], X[~some], patients[~some]
+    learners = {
+        "apart": PeerwiseClassifier().fit_outputs(logits, y, X),
+        "together": PeerwiseClassifier().fit_outputs(logits, y, X, group=patients),
+        "with validation rows": PeerwiseClassifier().fit_outputs(
+            logits[some], y[some], X[some], validation=parts, group=patients[some]
+        ),
+    }
+    losses = {name: log_loss(new_y, each.predict_proba_outputs(new_logits, new_X)) for name, each in learners.items()}
+    models_alone = PeerwiseClassifier().fit_outputs(logits, y).predict_proba_outputs(new_logits)
+    assert losses["apart"] > log_loss(new_y, models_alone) + 0.3, "row by row, inputs seem to tell the label"
+    assert losses["together"] < log_loss(new_y, models_alone) + 0.1
+    assert losses["with validation rows"] < log_loss(new_y, models_alone) + 0.1
+
+
+def test_groups_are_left_out_of_a_kernel_as_by_fitting_without_them() -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(40, 3)).astype(np.float32)
+    targets, y = rng.normal(size=(40, 2)).astype(np.float32), rng.integers(0, 2, 40)
+    group, weight = rng.integers(0, 12, 40), rng.uniform(0.5, 2.0, 40)
+    made, held_out = Smooth.fit(features, targets, y, 2, 0, weight, group)
+    mean = np.average(targets.astype(float), axis=0, weights=weight)
+    near = similarity(features, Places.of(features), made.gamma)
+    among = near + JITTER * np.eye(40)
+
+    def without(code: int, strength: float) -> np.ndarray:
+        rest, left = group != code, group == code
+        gram = near[rest].T @ (weight[rest, None] * near[rest]) + strength * among
+        return near[left] @ np.linalg.solve(gram, near[rest].T @ (weight[rest, None] * (targets - mean)[rest])) + mean
+
+    chosen = [s for s in STRENGTHS if np.allclose(without(group[0], s), held_out[group == group[0]], atol=1e-4)]
+    assert len(chosen) == 1
+    for code in np.unique(group):
+        np.testing.assert_allclose(held_out[group == code], without(code, chosen[0]), atol=1e-4)
+
+
+def test_thresholds_and_row_numbers_follow_the_weights() -> None:
+    rng = np.random.default_rng(2)
+    y = (rng.random(400) < 0.15).astype(int)
+    X = rng.normal(size=(400, 2)).astype(np.float32)
+    pool = Pool({"m": LogisticRegression().fit(X, y)})
+    balanced = np.where(y == 1, 1 / y.mean(), 1 / (1 - y.mean()))
+    learner = PeerwiseClassifier(pool, metric="balanced_accuracy").fit(X, y, sample_weight=balanced)
+    np.testing.assert_allclose(learner.thresholds_, 1.0, atol=0.05)
+    some = PeerwiseClassifier(pool).fit(X, y, sample_weight=np.arange(400) >= 300)
+    assert min(case.row for case in some.explain(X[0]).neighbours) >= 300
+    assert all(case.label == y[case.row] for case in some.explain(X[0]).neighbours)
 
 
 def dim_pool(rows: int):

@@ -172,6 +172,7 @@ def test_a_set_always_holds_the_answer_whatever_rule_chose_it() -> None:
     found = made(said[100:], 0.6, answers[100:])
     assert (answers != said.argmax(axis=1)).any(), "the rule must differ from the likeliest class somewhere"
     assert found[np.arange(100), answers[100:]].all()
+    assert (found.sum(axis=1) > 1)[answers[100:] != said[100:].argmax(axis=1)].all(), "a likelier class is possible too"
     record = made.record(0.6)
     assert record.sure.wrong + record.unsure.wrong == (answers[:100] != y[:100]).sum()
 

@@ -193,7 +193,7 @@ def test_an_unknown_kind():
         PeerwiseClassifier().fit_outputs(LOGITS, CODES, kind="probabilities")
 
 
-@pytest.mark.parametrize("validation", [LOGITS, (LOGITS,), (LOGITS, CODES, INPUTS, 1), "rows"])
+@pytest.mark.parametrize("validation", [LOGITS, (LOGITS,), (LOGITS, CODES, INPUTS, CODES, 1), "rows"])
 def test_validation_that_is_no_pair(validation):
     with pytest.raises(DataError, match="expected a tuple"):
         PeerwiseClassifier().fit_outputs(LOGITS, CODES, validation=validation)

@@ -72,8 +72,8 @@ class OneShot(Method):
         logits[:, own] = site.state["own"]["held_out"]
         learner = self.new_learner(site, own)
         started = time.perf_counter()
-        validation = (val.logits[:, used], site.val.y, site.val.X)
-        learner.fit_outputs(logits, site.train.y, X=site.train.X, validation=validation)
+        validation = (val.logits[:, used], site.val.y, site.val.X, site.val.group)
+        learner.fit_outputs(logits, site.train.y, X=site.train.X, validation=validation, group=site.train.group)
         learner.model_names_, learner.classes_ = names, np.asarray(site.classes)
         site.state["pool"] = files
         site.state["learner"] = learner_to_tree(learner)

@@ -101,7 +101,7 @@ def judge(site: Site, method: Method, folder: RunFolder, run: str) -> bool:
     if state is None or "best_score" in state[RUN] or not len(site.val):
         return False
     site.state = state
-    right = answer(method, site, site.val.X).argmax(axis=1) == site.val.y
+    right = method.answers(site, answer(method, site, site.val.X)) == site.val.y
     site.state[RUN]["best_score"] = float(right.mean())
     folder.save_state(site.name, run, site.state)
     return True

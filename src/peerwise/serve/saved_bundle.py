@@ -59,7 +59,7 @@ def _opened(folder: Path, tree: dict[str, Any], digest: str) -> Desk:
     learner = learner_from_tree(learner_class(tree["learner"]), tree)
     kept, count = tree["calibration"], len(tree["classes"])
     sets = PredictionSets.uncalibrated(count) if kept is None else PredictionSets.from_tree(kept, count)
-    about = _about(folder, tree, digest, sets)
+    about = _about(folder, tree, digest, sets, learner.model_sites_)
     files = {name: model["file"] for name, model in zip(tree["names"], tree["models"], strict=True)}
     worker = Worker(limits_for(files))
     try:
@@ -115,7 +115,7 @@ def _fitting(column: dict[str, Any], values: np.ndarray[Any, Any]) -> np.ndarray
     return values
 
 
-def _about(folder: Path, tree: dict[str, Any], digest: str, sets: PredictionSets) -> About:
+def _about(folder: Path, tree: dict[str, Any], digest: str, sets: PredictionSets, homes: list[str]) -> About:
     shape, columns = tree["row_shape"], tree["columns"]
     kind = _kind(folder, tree)
     lost = [name for name, model in zip(tree["names"], tree["models"], strict=True) if model["file"] is None]
@@ -131,13 +131,13 @@ def _about(folder: Path, tree: dict[str, Any], digest: str, sets: PredictionSets
             f"process that takes numbers only. Fit the pool on numbers, such as codes of the categories."
         )
     models = [
-        ServedModel(name, OWN if place in tree["own"] else name, place in tree["own"], "", sha256(model["file"]))
-        for place, (name, model) in enumerate(zip(tree["names"], tree["models"], strict=True))
+        ServedModel(name, home, place in tree["own"], "", sha256(model["file"]))
+        for place, (name, home, model) in enumerate(zip(tree["names"], homes, tree["models"], strict=True))
     ]
     classes = tuple(str(name) for name in tree["classes"])
     return About(
         digest=digest,
-        site=OWN,
+        site=next((model.site for model in models if model.own), OWN),
         method=tree["learner"],
         task=folder.resolve().name,
         kind=kind,

@@ -126,10 +126,10 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Self:
         """As `fit`, on pool outputs (n, models, classes) that are already there; ``y`` holds class codes.
 
-        ``validation``: (outputs, y) or (outputs, y, X). Own models' columns are expected out of fold. ``group``: whose
-        each row is; `Stacking` holds out whole groups where it measures importance, the others have no use for it.
+        ``validation``: (outputs, y), (outputs, y, X) or (outputs, y, X, group). Own models' columns are expected out of
+        fold. ``group``: whose each row is, such as a patient; learners that hold rows out hold out whole groups.
         """
-        held_out = _validation_rows(validation, "(outputs, y) or (outputs, y, X)", 3)
+        held_out = _validation_rows(validation, "(outputs, y), (outputs, y, X) or (outputs, y, X, group)", 4)
         self.check_settings()
         logits = as_logits(outputs, kind)
         models, classes = logits.shape[1:]
@@ -147,7 +147,8 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             val_logits = self._checked(held_out[0], "validation outputs")
             val_y = check_codes(held_out[1], len(val_logits), classes, what="validation y")
             val_X = _inputs_for(held_out[2] if len(held_out) > 2 else None, len(val_logits), "validation X")
-            val = Labelled(val_logits, val_y, val_X)
+            val_group = _groups_for(held_out[3] if len(held_out) > 3 else None, len(val_logits))
+            val = Labelled(val_logits, val_y, val_X, val_group)
         self._learn(rows, val)
         return self
 
@@ -187,7 +188,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def sites_(self) -> list[str]:
         """Whose models the pool holds: of models named ``model@site`` that site, of others each its own name, and the
         own models without such a name together as "own"."""
-        return list(dict.fromkeys(self._site_of_models()))
+        return list(dict.fromkeys(self.model_sites_))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         logits, X = self._ask(X)
@@ -258,7 +259,7 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _influence(self, logits: Array, X: Any) -> NDArray[np.float64]:
         found = self._probabilities(self._decide(logits, X), logits)
         each, answers = np.arange(len(found)), self.answers(found)
-        home = np.array(self._site_of_models())
+        home = np.array(self.model_sites_)
         shares = [
             found[each, answers]
             - self._without(logits, X, np.broadcast_to(home != site, logits.shape[:2]))[each, answers]
@@ -270,13 +271,19 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Class probabilities where only some models, ``kept`` (n, models), have a say."""
         if not self.trust_is_exact:
             raise ConfigError(f"{type(self).__name__} is no weighted vote: it cannot leave a site out of an answer.")
+        return self._vote_of(logits, X, kept)
+
+    def _vote_of(self, logits: Array, X: Any, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The trust-weighted vote of the ``kept`` models (n, models)."""
         trust = np.where(kept, self._decide(logits, X).trust, 0.0)
         left = np.where(trust.sum(axis=1, keepdims=True) > 0, trust, kept)
         total = left.sum(axis=1, keepdims=True)
         mixed = np.einsum("nm,nmc->nc", left / np.where(total > 0, total, 1.0), self._votes(logits))
         return np.asarray(np.where(total > 0, mixed, 1 / logits.shape[2]))
 
-    def _site_of_models(self) -> list[str]:
+    @property
+    def model_sites_(self) -> list[str]:
+        """Whose each model of the pool is; see `sites_`."""
         found = []
         for column, name in enumerate(self.model_names_):
             _, at, site = name.rpartition("@")
@@ -345,8 +352,19 @@ class TrustLearner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self._check_pool()
         if self.pool is None:
             X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", dtype=np.float64)
-        X = _rows_of(X)
-        return as_logits(self.pool_.outputs(X), "probabilities"), X
+            return as_logits(self.pool_.outputs(X), "probabilities"), X
+        X = self._in_fitted_order(_rows_of(X))
+        outputs = as_logits(self.pool_.outputs(X), "probabilities")  # a model that needs other columns names them
+        if hasattr(self, "n_features_in_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        return outputs, X
+
+    def _in_fitted_order(self, X: Any) -> Any:
+        """A data frame with the columns of `fit`, in the order that they had there; anything else as it is."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if not names or not hasattr(X, "iloc") or set(X.columns) != set(names) or list(X.columns) == names:
+            return X
+        return X[names]
 
     def _checked(self, outputs: ArrayLike, what: str) -> Array:
         check_is_fitted(self, "classes_")

@@ -138,6 +138,12 @@ def load_bundle(kind: type[Learner], folder: str | Path, pool: Any) -> Learner:
         learner.pool_ = given
     learner._example = None if shape is None else np.zeros((1, *shape), tree["row_type"])
     learner._columns = tree["columns"]
+    if learner._columns is not None:
+        learner.feature_names_in_ = np.array([column["name"] for column in learner._columns], dtype=object)
+    if shape is not None and len(shape) == 1:
+        learner.n_features_in_ = shape[0]
+    elif learner._columns is not None:
+        learner.n_features_in_ = len(learner._columns)
     return learner
 
 

@@ -66,7 +66,8 @@ class CompetenceLearner(TrustLearner):
         near = self.space_.around(self.space_.project(logits))
         decision = self._decide(logits, row)
         influence = dict(zip(self.sites_, self._influence(logits, row)[0].tolist(), strict=True))
-        return explain_row(self, decision, self._probabilities(decision, logits)[0], logits[0], near, influence)
+        said = self._probabilities(decision, logits)[0]
+        return explain_row(self, decision, said, logits[0], near, influence, getattr(self, "row_numbers_", None))
 
     @abstractmethod
     def _competence(self, logits: Array, X: Any) -> NDArray[np.float64]:

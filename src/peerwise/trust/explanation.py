@@ -124,8 +124,10 @@ def explain_row(
     logits: Array,
     near: Neighbourhood,
     influence: dict[str, float] | None = None,
+    row_numbers: NDArray[np.int64] | None = None,
 ) -> Explanation:
-    """Put one row's decision into words and numbers."""
+    """Put one row's decision into words and numbers. ``row_numbers``: the rows of `fit` that those of the learner's
+    space are, where some were left out."""
     classes = learner.classes_.tolist()
     index, weight, distance = near.index[0], near.weight[0], near.distance[0]
     there = np.flatnonzero(index >= 0)
@@ -149,8 +151,9 @@ def explain_row(
     ]
     own = softmax(logits[None, learner.own_])[0].mean(axis=0) if learner.own_ else None
     labels = learner.space_.y[index[there]]
+    numbers = index if row_numbers is None else row_numbers[index]
     cases = [
-        NearbyCase(int(index[s]), classes[label], float(distance[s]), float(weight[s]))
+        NearbyCase(int(numbers[s]), classes[label], float(distance[s]), float(weight[s]))
         for s, label in zip(there, labels, strict=True)
     ]
     return Explanation(

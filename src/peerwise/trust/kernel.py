@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, eigh, solve, solve_triangular
 
 from peerwise.errors import ParcelError
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 WIDTHS = (1.0, 4.0)  # inverse widths, in units of 1 / (features x their variance)
 STRENGTHS = (0.1, 0.3, 1.0)  # of the ridge
 LANDMARKS = 1000
@@ -51,18 +53,20 @@ class Smooth:
         judged: int,
         seed: int,
         weight: Floats | None = None,
+        group: Codes | None = None,
     ) -> tuple[Smooth, Floats]:
         """Weighted least squares over all rows with a ridge, and these rows' leave-one-out estimates (n, targets).
 
         Of the grid, the setting with the smallest leave-one-out squared error of the first ``judged`` targets (less
-        their mean, which is taken as known). With at most `LANDMARKS` rows this is exact kernel ridge regression. With
-        more, so many rows stand for all, drawn class by class in turn, so that no class is left without.
+        their mean, which is taken as known). With ``group``, all rows of a row's group are left out with it. With at
+        most `LANDMARKS` rows this is exact kernel ridge regression. With more, `LANDMARKS` rows are drawn as landmarks,
+        class by class in turn, so that no class is left without.
         """
         weight = np.ones(len(y)) if weight is None else weight
         mean = np.average(targets.astype(np.float64), axis=0, weights=weight)
         chosen = features[spread_rows(y, LANDMARKS, seed)]
         scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-3)
-        rows = _Rows(features, targets - mean, weight, Places.of(chosen))
+        rows = _Rows(features, targets - mean, weight, Places.of(chosen), group)
         tried = [rows.turned(width * scale) for width in WIDTHS]
         errors = {(place, s): e for place, turned in enumerate(tried) for s, e in rows.errors(turned, judged).items()}
         place, strength = min(errors, key=lambda key: errors[key])
@@ -124,12 +128,14 @@ class _Turned:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows to learn from: features, centered targets, weights, and the landmarks they are compared with."""
+    """The rows to learn from: features, centered targets, weights, the landmarks they are compared with, and group
+    codes where rows are left out by groups."""
 
     features: NDArray[np.float32]
     targets: Floats
     weight: Floats
     landmarks: Places
+    group: Codes | None
 
     def turned(self, gamma: float) -> _Turned:
         """With K the similarities of rows and landmarks, S = R'R those among landmarks and D the row weights, rows have
@@ -151,31 +157,54 @@ class _Rows:
     def errors(self, turned: _Turned, judged: int) -> dict[float, float]:
         """The leave-one-out squared error of the first targets, for every strength."""
         found = dict.fromkeys(STRENGTHS, 0.0)
-        for block, projected in self._projected(turned):
+        for rows, projected in self._projected(turned):
             for strength in STRENGTHS:
-                left = self._left_out(turned, strength, block, projected, judged)
-                found[strength] += float((self.weight[block, None] * left**2).sum())
+                left = self._left_out(turned, strength, rows, projected, judged)
+                found[strength] += float((self.weight[rows, None] * left**2).sum())
         return found
 
     def held_out(self, turned: _Turned, strength: float) -> Floats:
-        """Each row's targets as estimated without that row."""
-        parts = [
-            self.targets[block] - self._left_out(turned, strength, block, projected, self.targets.shape[1])
-            for block, projected in self._projected(turned)
-        ]
-        return np.concatenate(parts)
+        """Each row's targets as estimated without that row, or without its group."""
+        found = np.empty(self.targets.shape)
+        for rows, projected in self._projected(turned):
+            left = self._left_out(turned, strength, rows, projected, self.targets.shape[1])
+            found[rows] = self.targets[rows] - left
+        return found
 
-    def _projected(self, turned: _Turned) -> Iterator[tuple[slice, Floats]]:
-        for block in blocks(len(self.features)):
-            yield block, similarity(self.features[block], self.landmarks, turned.gamma) @ turned.basis
+    def _projected(self, turned: _Turned) -> Iterator[tuple[Codes, Floats]]:
+        """Row numbers, no group in two parts, and these rows in the basis."""
+        for rows in self._parts():
+            yield rows, similarity(self.features[rows], self.landmarks, turned.gamma) @ turned.basis
 
-    def _left_out(self, turned: _Turned, strength: float, block: slice, projected: Floats, judged: int) -> Floats:
+    def _parts(self) -> Iterator[Codes]:
+        if self.group is None:
+            every = np.arange(len(self.features))
+            yield from (every[block] for block in blocks(len(every)))
+            return
+        order = np.argsort(self.group, kind="stable")
+        ends = np.flatnonzero(np.diff(self.group[order], append=-1)) + 1
+        start = 0
+        for end in ends:
+            if end - start >= BLOCK or end == len(order):
+                yield order[start:end]
+                start = int(end)
+
+    def _left_out(self, turned: _Turned, strength: float, rows: Codes, projected: Floats, judged: int) -> Floats:
         """The error of each row when it is left out: (T_i - fit_i) / (1 - h_i) with the leverage
-        h_i = D_i sum_j P_ij^2 / (w_j + strength)."""
+        h_i = D_i sum_j P_ij^2 / (w_j + strength). Of a group g: inv(I - H) (T_g - fit_g), H_ij = D_j sum_k P_ik P_jk /
+        (w_k + strength)."""
         shrunk = 1 / (turned.values + strength)
-        fit = projected @ (turned.moved[:, :judged] * shrunk[:, None])
-        leverage = self.weight[block] * ((projected**2) @ shrunk)
-        return np.asarray((self.targets[block, :judged] - fit) / (1 - leverage)[:, None])
+        error = self.targets[rows, :judged] - projected @ (turned.moved[:, :judged] * shrunk[:, None])
+        leverage = self.weight[rows] * ((projected**2) @ shrunk)
+        found = error / (1 - leverage)[:, None]
+        if self.group is not None:
+            ends = np.flatnonzero(np.diff(self.group[rows], append=-1)) + 1
+            for start, end in pairwise([0, *ends.tolist()]):
+                if end - start > 1:
+                    part = slice(start, end)
+                    within = (projected[part] * shrunk) @ projected[part].T * self.weight[rows[part]]
+                    found[part] = solve(np.eye(end - start) - within, error[part])
+        return np.asarray(found)
 
 
 def blocks(rows: int) -> Iterator[slice]:

@@ -84,6 +84,8 @@ class OpenPeerwise(PeerwiseClassifier):
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def _without(self, logits: Array, X: Any, kept: NDArray[np.bool_]) -> Floats:
+        if self.signal == "mask":
+            return self._vote_of(logits, X, kept)
         found = super()._without(self._seen(logits), X, kept)[:, : logits.shape[2] - 1]
         return np.asarray(np.pad(found / found.sum(axis=1, keepdims=True), ((0, 0), (0, 1))))
 

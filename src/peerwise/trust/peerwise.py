@@ -53,8 +53,9 @@ class PeerwiseClassifier(CompetenceLearner):
         p(c | x) proportional to exp(b_c) prod_k p_k(c | x) ^ a_k
 
     with a_k >= 0 and b by the log-loss of held-out rows, shrunk toward 1 / K and 0. Held-out estimates are exact
-    leave-one-out for the kernels, and from ``5`` folds for the others; own models' columns are expected out of fold. So
-    `predict_proba` is calibrated on rows that nothing was learned from.
+    leave-one-out for the kernels, and from 5 folds for the others; own models' columns are expected out of fold. So
+    `predict_proba` is calibrated on rows that nothing was learned from. Where rows have groups (patients, ``group`` of
+    `fit_outputs`), all rows of a group are held out together.
 
     ``metric``: what `predict` answers for. "accuracy" (None) takes the likeliest class; "balanced_accuracy" first
     divides by thresholds that are learned from the held-out posterior (`balanced_thresholds`). `predict_proba` is the
@@ -62,10 +63,9 @@ class PeerwiseClassifier(CompetenceLearner):
     class alike however rare (`Site.rare_outcomes`).
 
     ``trust``: each class's probability is shared among the models in proportion to s_m(x) p_m(c | x), how competent
-    they are here and how much they speak for it. ``influence``: by the learner's own weights, without fitting again; a
-    site that is left out has no part in the means and votes, and says what it says on average in the regressions and
-    in the log-linear pool of the models.
-    ``fallback`` marks rows where no model has s > 0.5.
+    they are here and how much they speak for it. ``influence``: by the learner's weights, without fitting again. The
+    models of a site that is left out get weight 0 in the means and votes; in the regressions and in the log-linear pool
+    their outputs are replaced by their mean over the training rows. ``fallback`` marks rows where no model has s > 0.5.
 
     Validation rows are learned from like all others: nothing here has to be stopped. ``k`` neighbors of every class are
     shown by `explain` (row numbers from len(y) on are validation rows). ``random_state`` draws the landmarks of sites
@@ -120,7 +120,9 @@ class PeerwiseClassifier(CompetenceLearner):
         return self._fit(X, y, own_outputs, validation, sample_weight)
 
     def _learn(self, rows: Labelled, validation: Labelled | None) -> None:
-        parts = [_with_weight(part) for part in (rows, validation) if part is not None]
+        given = [part for part in (rows, validation) if part is not None]
+        parts = [_with_weight(part) for part in given]
+        self.row_numbers_ = np.flatnonzero(np.concatenate([_weight_of(part) for part in given]) > 0)
         logits, y = np.concatenate([part.logits for part in parts]), np.concatenate([part.y for part in parts])
         weight = np.concatenate([_weight_of(part) for part in parts])
         inputs = [part.X for part in parts if part.X is not None and self.features == "both"]
@@ -131,23 +133,31 @@ class PeerwiseClassifier(CompetenceLearner):
             self.space_ = DecisionSpace.fit(logits, y, k=self.k, calibrated=False)
             self.prior_ = class_frequencies(y, classes, weight)
             cross = known[drawn(len(known), CROSS_FITTED, seed)]
-            group = parts[0].group if len(parts) == 1 else None
+            group = _groups_of(parts)
             folds = fold_rows(y[cross], FOLDS, 0, None if group is None else group[cross])
             count = max(round(float(weight.sum())), 1)
-            held_out = self._held_out(y, weight, count, cross, folds, seed)
+            held_out = self._held_out(y, weight, group, count, cross, folds, seed)
             self.by_input_ = None
-            by_input = ByInput.fit(inputs, y[known], classes, seed, weight[known]) if inputs else None
+            groups = None if group is None else group[known]
+            by_input = ByInput.fit(inputs, y[known], classes, seed, weight[known], groups) if inputs else None
             if by_input is not None:
                 self.by_input_, chosen, said = by_input
-                held_out.append(said[np.searchsorted(known[chosen], cross)])  # drawn alike: one holds the other
+                held_out.append(said[np.searchsorted(known[chosen], cross)])  # with one seed, cross is within chosen
             self.log_pool_ = LogPool.fit(held_out, y[cross], weight[cross], self.prior_, count)
-            self.thresholds_ = balanced_thresholds(self.log_pool_(held_out), y[cross])
+            self.thresholds_ = balanced_thresholds(self.log_pool_(held_out), y[cross], weight[cross])
 
     def _held_out(
-        self, y: Codes, weight: Floats, count: int, cross: Codes, folds: list[tuple[Codes, Codes]], seed: int
+        self,
+        y: Codes,
+        weight: Floats,
+        group: Codes | None,
+        count: int,
+        cross: Codes,
+        folds: list[tuple[Codes, Codes]],
+        seed: int,
     ) -> list[Floats]:
-        """Fit every estimate from the outputs; what each says of the ``cross`` rows, which it has not learned from, in
-        the order of `_estimates`."""
+        """Fit every estimate from the outputs; return the held-out estimates of the ``cross`` rows, in the order of
+        `_estimates`."""
         P = self.space_.probabilities
         features, classes = _features(P), P.shape[2]
         self.mean_features_ = np.average(features, axis=0, weights=weight).astype(np.float32)
@@ -162,9 +172,9 @@ class PeerwiseClassifier(CompetenceLearner):
             by_models, by_linear = fitted(cross[rest])
             pooled[fold], linear[fold] = by_models(_by_model(P[cross[fold]])), by_linear(features[cross[fold]])
         right = self.space_.correct.astype(np.float32)
-        self.smooth_, estimates = Smooth.fit(features, right, y, right.shape[1], seed, weight)
+        self.smooth_, estimates = Smooth.fit(features, right, y, right.shape[1], seed, weight, group)
         competence = np.clip(estimates[cross], LEAST, 1.0)
-        return [P[cross].mean(axis=1, dtype=np.float64), pooled, linear, _vote(competence, P[cross])]
+        return [P[cross].mean(axis=1, dtype=np.float64), pooled, linear, self._mean(competence, P[cross])]
 
     # ---- answering -----------------------------------------------------------------------------------------------
 
@@ -218,7 +228,7 @@ class PeerwiseClassifier(CompetenceLearner):
 
     def _fitted_tree(self) -> dict[str, Any]:
         parts = {name: getattr(self, f"{name}_").to_tree() for name in ("smooth", "linear", "models", "log_pool")}
-        arrays = {name: getattr(self, f"{name}_") for name in ("mean_features", "thresholds")}
+        arrays = {name: getattr(self, f"{name}_") for name in ("mean_features", "thresholds", "row_numbers")}
         by_input = self.by_input_.to_tree() if self.by_input_ is not None else None
         return {**super()._fitted_tree(), **parts, **arrays, "by_input": by_input}
 
@@ -227,14 +237,15 @@ class PeerwiseClassifier(CompetenceLearner):
         self.smooth_, self.linear_ = Smooth.from_tree(tree["smooth"]), Linear.from_tree(tree["linear"])
         self.models_, self.log_pool_ = LogPool.from_tree(tree["models"]), LogPool.from_tree(tree["log_pool"])
         self.mean_features_, self.thresholds_ = tree["mean_features"], tree["thresholds"]
+        self.row_numbers_ = tree["row_numbers"]
         self.prior_ = self.log_pool_.prior
         self.by_input_ = ByInput.from_tree(tree["by_input"]) if tree["by_input"] is not None else None
-        models, classes = self.space_.probabilities.shape[1:]
+        count, models, classes = self.space_.probabilities.shape
         wide, pooled = models * classes, 4 + (self.by_input_ is not None)
-        wanted = [wide, wide, wide, models, classes, models, classes, classes, classes, pooled]
+        wanted = [wide, wide, wide, models, classes, models, classes, classes, classes, pooled, count]
         found = [self.smooth_.landmarks.shape[1], self.linear_.weights.shape[1], len(self.mean_features_)]
         found += [len(self.smooth_.mean), self.linear_.classes, len(self.models_.weights), len(self.models_.prior)]
-        found += [len(self.thresholds_), len(self.prior_), len(self.log_pool_.weights)]
+        found += [len(self.thresholds_), len(self.prior_), len(self.log_pool_.weights), len(self.row_numbers_)]
         if self.by_input_ is not None:
             wanted += [classes, classes]
             found += [len(self.by_input_.smooth.mean), len(self.by_input_.scores.present)]
@@ -250,8 +261,15 @@ def _by_model(probabilities: Array) -> Array:
     return np.asarray(probabilities.transpose(1, 0, 2))
 
 
-def _vote(weights: Floats, P: Array) -> Floats:
-    return np.asarray(np.einsum("nm,nmc->nc", weights / weights.sum(axis=1, keepdims=True), P))
+def _groups_of(parts: Sequence[Labelled]) -> Codes | None:
+    """Group codes of all rows together, where any part has groups; rows of a part without are each by themselves."""
+    if all(part.group is None for part in parts):
+        return None
+    names = [
+        [f"{place}:{row}" for row in range(len(part.y))] if part.group is None else part.group.astype(str).tolist()
+        for place, part in enumerate(parts)
+    ]
+    return np.asarray(np.unique(np.concatenate(names), return_inverse=True)[1])
 
 
 def _weight_of(rows: Labelled) -> Floats:

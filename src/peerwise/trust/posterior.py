@@ -109,13 +109,13 @@ class ByInput:
 
     @classmethod
     def fit(
-        cls, parts: Sequence[Any], y: Codes, classes: int, seed: int, weight: Floats
+        cls, parts: Sequence[Any], y: Codes, classes: int, seed: int, weight: Floats, group: Codes | None = None
     ) -> tuple[ByInput, Codes, Floats] | None:
         """Learn from parts of the inputs, of which the first says how to standardize. Also which rows were learned from
         (at most `ROWS`) and their leave-one-out estimates. None for inputs that hold no numbers, such as texts, which
         can only be looked at through the models."""
         chosen = drawn(len(y), ROWS, seed)
-        # Rows are drawn before they are turned into numbers, which takes room.
+        # Draw rows before converting them to numbers, to save memory.
         start, kept = 0, []
         for part in parts:
             rows = chosen[(chosen >= start) & (chosen < start + count_rows(part))] - start
@@ -130,7 +130,8 @@ class ByInput:
             return None
         matrix = np.concatenate([features.transform(part) for part in kept if count_rows(part)])
         targets = np.eye(classes, dtype=np.float32)[y[chosen]]
-        smooth, estimates = Smooth.fit(matrix, targets, y[chosen], classes, seed, weight[chosen])
+        groups = None if group is None else group[chosen]
+        smooth, estimates = Smooth.fit(matrix, targets, y[chosen], classes, seed, weight[chosen], groups)
         scores = Scores.fit(estimates, y[chosen], weight[chosen])
         return cls(features, smooth, scores), chosen, scores(estimates)
 
@@ -219,20 +220,20 @@ def class_frequencies(y: Codes, classes: int, weight: Floats) -> Floats:
     return np.asarray(count / count.sum())
 
 
-def balanced_thresholds(held_out: Floats, y: Codes) -> Floats:
+def balanced_thresholds(held_out: Floats, y: Codes, weight: Floats) -> Floats:
     """(classes,): dividing a posterior by these before the largest is taken answers for balanced accuracy.
 
     A calibrated posterior has to be divided by the class frequencies. How far that is to be trusted, with few rows of a
     class, is read from held-out rows: thresholds are frequency ** power, with the mean of the powers whose balanced
     accuracy is within 1 / (2 sqrt(n)) of the best. A class without rows counts as a frequent one.
     """
-    count = np.bincount(y, minlength=held_out.shape[1])
+    count = np.bincount(y, weights=weight, minlength=held_out.shape[1])
     frequency = np.where(count > 0, count / count.max(), 1.0)
     present = np.flatnonzero(count)
     found = np.empty(len(RULES))
     for place, power in enumerate(RULES):
         right = (held_out / frequency**power).argmax(axis=1) == y
-        found[place] = np.mean([right[y == label].mean() for label in present])
+        found[place] = np.mean([np.average(right[y == label], weights=weight[y == label]) for label in present])
     power = RULES[found >= found.max() - 0.5 / np.sqrt(len(y))].mean()
     return np.asarray(frequency**power)
 

@@ -75,7 +75,7 @@ class Record:
 class PredictionSets:
     """Split conformal prediction sets (Vovk, Gammerman & Shafer 2005), with the score s(x, c) = 1 - p(c | x).
 
-        C(x) = { c : s(x, c) <= q_c }, and the answer always
+        C(x) = { c : s(x, c) <= q_c }, and always the likeliest class and the answer
         marginal:   q_c = the ceil((n + 1) * level)-th smallest s(x_i, y_i) of all n calibration rows, one for all c
         by class:   q_c = the ceil((n_c + 1) * level)-th smallest s(x_i, c) of the n_c calibration rows of class c
 
@@ -85,8 +85,8 @@ class PredictionSets:
     come as the calibration rows did, and these were used for nothing else. Marginal sets promise that over all rows
     together, sets by class (Mondrian: Vovk 2012) for the rows of every class, a rare one too; neither promises it for
     each kind of patient. Too few rows for a level (`least_rows`), in all or of a class, exclude nothing, or never that
-    class. Without the answer sets would be empty where models are right more often than the level asks, and a lower
-    level be less sure.
+    class. Without the likeliest class sets would be empty where models are right more often than the level asks, and a
+    lower level be less sure.
 
     The calibration rows have class ``probabilities`` (n, classes), true codes ``y`` (n,) and ``answers`` (n,): the
     codes that were answered, which a rule for balanced accuracy takes elsewhere than at the largest probability.
@@ -242,7 +242,8 @@ def _without_one(own: Floats, scores: Floats, level: float) -> Floats:
 
 def _within(probabilities: Floats, limits: Floats, answers: Codes) -> NDArray[np.bool_]:
     found = 1.0 - probabilities <= limits + ALIKE
-    found[np.arange(len(found)), answers] = True
+    each = np.arange(len(found))
+    found[each, _likeliest(probabilities)] = found[each, answers] = True
     return np.asarray(found)
 
 

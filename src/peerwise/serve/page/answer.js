@@ -18,10 +18,14 @@ export function answerView(about) {
 
 export function inWords(told) {
   const [answer] = told.answers;
-  const likely = `${answer.answer}, ${percent(answer.probabilities[answer.answer])}`;
+  const said = `${answer.answer}, ${percent(answer.probabilities[answer.answer])}`;
   const record = sentence(recordOf(told, answer));
-  return `${answer.unsure ? `Unsure: ${sentence(answer.why)} Most likely ${likely}.` : `Sure: ${likely}.`} ${record}`.trim();
+  return `${answer.unsure ? `Unsure: ${sentence(answer.why)} ${lead(answer)} ${said}.` : `Sure: ${said}.`} ${record}`.trim();
 }
+
+// A rule for balanced accuracy may answer with a rare class that is not the likeliest.
+const isLikeliest = ({ answer, probabilities }) => probabilities[answer] === Math.max(...Object.values(probabilities));
+const lead = (answer) => (isLikeliest(answer) ? "Most likely" : "Answered");
 
 // How often answers like this one were wrong; nothing where no calibration case tells.
 function recordOf(told, answer) {
@@ -34,14 +38,14 @@ function headline({ bundle, told, truth }, answer) {
   const share = percent(answer.probabilities[answer.answer]);
   const main = answer.unsure
     ? [el("p", { class: "verdict" }, "Unsure"), el("p", { class: "why" }, sentence(answer.why)),
-      el("p", { class: "likely" }, "Most likely ", el("b", {}, answer.answer), ` with ${share}`)]
+      el("p", { class: "likely" }, `${lead(answer)} `, el("b", {}, answer.answer), ` with ${share}`, isLikeliest(answer) ? "" : ", as every class counts alike here")]
     : [el("p", { class: "verdict" }, el("span", { class: "name" }, answer.answer), " ", el("span", { class: "share" }, share)),
-      el("p", { class: "why" }, "Sure")];
+      el("p", { class: "why" }, `Sure at ${level}`)];
   return el("article", { class: `card answer ${answer.unsure ? "unsure" : "sure"}` },
-    el("p", { class: "eyebrow" }, `${bundle.target || "Answer"}, at ${level}`), main, answeredFrom(bundle),
+    el("p", { class: "eyebrow" }, `${bundle.target || "Answer"}, at ${level}`), main,
     recordOf(told, answer) ? el("p", { class: "record" }, sentence(recordOf(told, answer))) : null,
     answer.note ? el("p", { class: "remark" }, sentence(answer.note)) : null,
-    classes(bundle, answer, level), ownSays(answer), truthOf(truth, answer));
+    answeredFrom(bundle), classes(bundle, answer, level), ownSays(answer), truthOf(truth, answer));
 }
 
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
