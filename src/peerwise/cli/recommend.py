@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 
 from peerwise.cli.output import print_json, results_console
@@ -95,12 +95,12 @@ def _of_run(place: Path | None) -> dict[str, Any]:
     run = load_run(place)
     assessment = assess(run)
     ranked = assessment.methods.sort_values("accuracy", ascending=False)
-    lines = [
-        {"method": str(name), "accuracy": float(each["accuracy"]), "bar": bar_of(assessment, str(name)),
-         "gain": None if name == "local" or pd.isna(each["accuracy_gain"]) else float(each["accuracy_gain"]),
-         "balanced_accuracy": float(each["balanced_accuracy"])}
-        for name, each in ranked.iterrows()
-    ]  # fmt: skip
+    lines = []
+    for name, each in ranked.iterrows():
+        gain = math.nan if name == "local" else float(each.get("accuracy_gain", math.nan))
+        figures = {"accuracy": float(each["accuracy"]), "balanced_accuracy": float(each["balanced_accuracy"])}
+        bar = bar_of(assessment, str(name))
+        lines.append({"method": str(name), **figures, "bar": bar, "gain": None if math.isnan(gain) else gain})
     return {"run": {"headline": headline(run, assessment), "methods": lines}}
 
 

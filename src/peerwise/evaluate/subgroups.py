@@ -74,7 +74,9 @@ def subgroup_tables(run: Run, positive: int | None, threshold: float) -> tuple[p
     )
     mean = pooled.groupby(["method", "subgroup"], sort=False).mean().reset_index()
     each = _led_by(pd.concat(apart), ["seed", "method", "site", "subgroup"])
-    return mean.assign(bar=mean["method"].map(bars)), each.assign(bar=each["method"].map(bars))
+    for table in (mean, each):  # None stays None, which Series.map would turn into NaN
+        table["bar"] = pd.Series([bars[str(name)] for name in table["method"]], index=table.index, dtype=object)
+    return mean, each
 
 
 @dataclass(frozen=True)

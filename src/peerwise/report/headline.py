@@ -4,7 +4,8 @@ claims no more than the intervals do, and crowns no method whose right answers a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from peerwise.run.score import answers_of
 SEES_ALL = "centralised"  # it has every site's rows, so it takes no part in the contest
 NAMED = 4  # sites by name in one sentence
 SURE = 0.05
+CONSTANT = 0.99  # share of one answer from which a method counts as constant
 COST = 0.005  # of balanced accuracy or AUROC: a method that loses more to its bar is not crowned
 
 _BARS = {"own": "the own models", "local": "local", "": "own models"}
@@ -43,8 +45,11 @@ def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
     if costs[first]:
         contest = [name for name in contest if not costs[name]]
         most = f"{percent(accuracy[first])} % of the {rows}{_gain(found, first)}"
-        warning = f"{first} is right most often ({most}), but {costs[first]}"
-        return f"{warning}. {_crowned(run, found, contest, accuracy, rows)}" if contest else f"{warning}."
+        warning = f"Of the methods, {first} is right most often ({most}), but {costs[first]}"
+        if not contest:
+            return f"{warning}."
+        said = _crowned(run, found, contest, accuracy, rows)
+        return f"{warning}. Of the others, {said[0].lower()}{said[1:]}"
     return _crowned(run, found, [name for name in contest if not costs[name]], accuracy, rows)
 
 
@@ -64,36 +69,49 @@ def bar_of(found: Assessment, method: str) -> str:
     """What a method is held to: "own", the own models of the pool that it chose from; "local", the same nets trained
     alone; empty where the run has neither."""
     bar = found.methods.at[method, "bar"]
-    return str(bar) if bar else ""
+    return bar if isinstance(bar, str) else ""
 
 
 def _cost(run: Run, found: Assessment, method: str) -> str:
     """What more right answers were paid with, in words; empty where nothing was, or where there are not more."""
     line: pd.Series[float] = found.methods.T[method]
-    if not _value(line, "accuracy_gain") > TIE:
+    gain = _value(line, "accuracy_gain")
+    if gain <= TIE:
         return ""
     trees = {key: tree for key, tree in run.predictions.items() if key[1] == method and len(tree["y"])}
     y = np.concatenate([tree["y"] for tree in trees.values()])
     answers = np.concatenate([answers_of(tree) for tree in trees.values()])
     names = run.classes or tuple(map(str, range(int(max(y.max(), answers.max())) + 1)))
     said, truth = (np.bincount(codes, minlength=len(names)) / len(codes) for codes in (answers, y))
-    lost = {"balanced accuracy": (_value(line, "balanced_accuracy"), -_value(line, "balanced_accuracy_gain"))}
+    lost = {}
+    if not math.isnan(gain):
+        lost["balanced accuracy"] = _value(line, "balanced_accuracy"), -_value(line, "balanced_accuracy_gain")
     pairs = [(auroc(tree["y"], tree["probabilities"]), _own_auroc(run, *key)) for key, tree in trees.items()]
     ours, own = (np.array(each) for each in zip(*pairs, strict=True))
     both = np.isfinite(ours) & np.isfinite(own)
     if both.any():
         lost["AUROC"] = float(ours[both].mean()), float((own - ours)[both].mean())
     costs = {name: figures for name, figures in lost.items() if figures[1] > COST}
-    most = int(said.argmax())
-    collapsed = bool(said[most] >= 0.99 > truth[most])
+    collapsed = _collapsed(trees.values())
     if not costs and not collapsed:
         return ""
     bar = bar_of(found, method)
     parts = [f"its {name} is {percent(now)} % ({bar} {percent(now + less)} %)" for name, (now, less) in costs.items()]
     if collapsed:
-        parts.insert(0, f"it answers {names[most]} to {percent(said[most])} % of all rows")
+        most = int(said.argmax())
+        one = said[most] >= CONSTANT
+        parts.insert(
+            0, f"it answers {names[most] if one else 'one class'} to nearly all rows{'' if one else ' of each site'}"
+        )
     common = int(truth.argmax())
     return f"{' and '.join(parts)}; always answering {names[common]} is right on {percent(truth[common])} %"
+
+
+def _collapsed(trees: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a method gives one answer at every site whose rows have more than one class."""
+    shares = [[np.bincount(codes).max() / len(codes) for codes in (tree["y"], answers_of(tree))] for tree in trees]
+    mixed = [said for truth, said in shares if truth < CONSTANT]
+    return bool(mixed) and min(mixed) >= CONSTANT
 
 
 def _own_auroc(run: Run, seed: int, method: str, site: str) -> float:
@@ -118,7 +136,8 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
         return f"No method beat {_BARS[bar]}; {names} {'come' if many else 'comes'} nearest"
     sure = _value(line, "accuracy_gain_low") > 0
     if many:
-        return f"Equally good are {names}" + ("" if sure else f", ahead of {_BARS[bar]} by what may be chance")
+        ahead = "" if sure else f", ahead of {_BARS[bar]} by a difference that is not significant"
+        return f"Equally good are {names}{ahead}"
     return f"The winner is {names}" if sure else f"Ahead, perhaps by chance, is {names}"
 
 

@@ -122,7 +122,8 @@ def bar_cells(bars: Iterable[str | None], bar: str | None, gain: float) -> list[
 
 
 def _known(bars: Iterable[str | None]) -> list[str]:
-    return sorted({bar for bar in bars if bar is not None}, key=(OWN, LOCAL).index)
+    places = {OWN: 0, LOCAL: 1}
+    return sorted({bar for bar in bars if isinstance(bar, str)}, key=lambda bar: (places.get(bar, 2), bar))
 
 
 def probability_table(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Sheet | None:

@@ -70,6 +70,8 @@ def _dependence(site: str, found: Mapping[str, Any] | None) -> list[str]:
 def _figures(peer: PeerFolder, report: Mapping[str, Any]) -> dict[str, Line]:
     """By site, from the answers to validation rows of what had not learned from them; nothing where these were kept of
     another fit, or without trust."""
+    if report["own_models_answer"]:  # the figures are of the method that was not taken
+        return {}
     kept = peer.bundle.load(RECORD) if peer.bundle.has(RECORD) else {}
     details = kept.get("details") or {}
     if kept.get("report") != dict(report) or "trust" not in details:

@@ -149,7 +149,7 @@ function answeredBy({ bundle, told }, answer) {
   const sets = told.calibration_rows
     ? `How sure answers are was measured on ${count(told.calibration_rows, "case")} of this site, ${promise}.` : "There were no cases left to measure how sure answers are.";
   return el("details", { class: "card" }, el("summary", {}, "Which bundle and models answered"),
-    el("p", {}, `${bundle.method} at ${told.site}, bundle `, el("code", {}, told.bundle.slice(0, 12)), `${made}. ${sets}`),
+    el("p", {}, `${bundle.own_models_answer ? "Own models" : bundle.method} at ${told.site}, bundle `, el("code", {}, told.bundle.slice(0, 12)), `${made}. ${sets}`),
     el("ul", { class: "notes" }, items));
 }
 
