@@ -197,7 +197,7 @@ def headline(lines: pd.DataFrame, found: Ranking) -> str:
         f"Found, in small: over {found.blocks} settings and {len(means)} methods the best mean ranks have {best}; what "
         f"a site has alone ranks {found.ranks[OWN]:.1f} (`own`) and {found.ranks['local']:.1f} (`local`), the last "
         f"{last}. {(means > 0).sum()} of {len(means)} methods gain anything over what a site has alone, on average. "
-        f"{apart} are told apart from the best by the critical difference.\n"
+        f"{apart} differ significantly from the best by the critical difference.\n"
     )
 
 

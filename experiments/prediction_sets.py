@@ -59,7 +59,7 @@ def judged(made: PredictionSets, said: np.ndarray, y: np.ndarray, level: float) 
     sets = made(said, level)
     size, inside = sets.sum(axis=1), sets[np.arange(len(y)), y]
     sure = size == 1
-    told = made.record(level).sure
+    stated = made.record(level).sure
     return {
         "rows": len(y),
         "enough": made.rows >= least_rows(level),
@@ -68,8 +68,8 @@ def judged(made: PredictionSets, said: np.ndarray, y: np.ndarray, level: float) 
         "sure": sure.mean(),
         "sure_answers": sure.sum(),
         "wrong_answers": (~inside[sure]).sum(),
-        "told_answers": told.answers,
-        "told_wrong": told.wrong,
+        "stated_answers": stated.answers,
+        "stated_wrong": stated.wrong,
         "right": (said.argmax(axis=1) == y).mean(),
         "by_class": [inside[y == code].mean() if (y == code).any() else np.nan for code in range(said.shape[1])],
     }
@@ -82,9 +82,9 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     known = found[found["enough"]]
     keys = ["dataset", "kind", "level"]
     by_seed = known.groupby([*keys, "seed"])[["covered", "classes", "sure", "right"]].mean()
-    counted = known.groupby([*keys, "seed"])[["sure_answers", "wrong_answers", "told_answers", "told_wrong"]].sum()
+    counted = known.groupby([*keys, "seed"])[["sure_answers", "wrong_answers", "stated_answers", "stated_wrong"]].sum()
     by_seed["right_if_sure"] = 1 - counted["wrong_answers"] / counted["sure_answers"]
-    by_seed["told_right_if_sure"] = 1 - counted["told_wrong"] / counted["told_answers"]
+    by_seed["stated_right_if_sure"] = 1 - counted["stated_wrong"] / counted["stated_answers"]
     by_site = known.groupby([*keys, "seed", "site"])["by_class"]
     by_seed["worst_class"] = by_site.agg(_worst).groupby([*keys, "seed"]).mean()
     mean = by_seed.groupby(keys).mean()

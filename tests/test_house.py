@@ -1,4 +1,4 @@
-"""The rules of the house, as tests: imports go one way, public names stay, files stay short, nothing unpickles."""
+"""The rules of the house, as tests: imports go one way, public names stay, nothing unpickles."""
 
 from __future__ import annotations
 

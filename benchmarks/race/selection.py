@@ -67,7 +67,7 @@ def _graphroute(python: str | None, file: Path, core: Sequence[int]) -> Any:
 
 
 def _class_balanced(python: str | None, file: Path, core: Sequence[int]) -> dict[str, Any]:
-    """`FedDES` and graphroute one after the other on this core, with malloc as it is and told to keep its memory."""
+    """`FedDES` and graphroute in turn on this core, with malloc as it is and configured to keep its memory."""
     tables = np.load(file)
     found: dict[str, Any] = {"k": K_PER_CLASS, "rows": {role: len(tables[f"{role}_y_0"]) for role in ROLES}}
     about: dict[str, Any] = {"file": str(file), "k_per_class": K_PER_CLASS}

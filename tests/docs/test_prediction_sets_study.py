@@ -33,7 +33,7 @@ def test_hospitals_are_promised_no_more_than_they_get(study: Any) -> None:
         for level, line in kind.iterrows():
             assert line["covered"] >= level - 0.02  # three seeds of four hospitals: chance is within a point
         assert kind["sure"].is_monotonic_decreasing
-        told = abs(kind["told_right_if_sure"] - kind["right_if_sure"])
+        told = abs(kind["stated_right_if_sure"] - kind["right_if_sure"])
         assert told.loc[:0.9].max() < 0.03, "what a ward is told holds"
     assert (marginal["right_if_sure"] >= marginal["right"] - 0.01).all()
     assert by_class["worst_class"].loc[0.9] > marginal["worst_class"].loc[0.9] + 0.02

@@ -102,5 +102,7 @@ def test_digits_within_a_digest_are_no_row_in_text():
     numbers = [f"{value:g}" for value in rows[20]]
     assert holds_rows(",".join(numbers).encode(), rows) == [20]
     assert holds_rows("_".join(numbers).encode(), rows) == [20]
+    named = "_".join(f"v{number}" for number in numbers)
+    assert holds_rows(named.encode(), rows) == [20]
     digest = "".join(number.replace(".", "c") + "abdf"[place % 4] for place, number in enumerate(numbers))
     assert holds_rows(f'["{digest.ljust(64, "a")}"]'.encode(), rows) == []

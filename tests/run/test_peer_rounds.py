@@ -13,11 +13,13 @@ from hospitals import Hospitals, same_site
 from peer_processes import Command, Forge
 
 from peerwise.errors import ExchangeError
+from peerwise.methods.own_models import mean_probabilities
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import seal
 from peerwise.run.participation import Participation
-from peerwise.run.peer import PeerFolder, fit_by_rounds, hub, method_of, outbox
+from peerwise.run.peer import PeerFolder, fit_by_rounds, hub, method_of, outbox, status
+from peerwise.run.peer.training import trained
 
 NAMES = ("cleveland", "hungarian", "switzerland")
 SHORT: dict[str, Any] = {"rounds": 3, "local_epochs": 1}
@@ -219,6 +221,23 @@ def test_fit_again_begins_a_new_run(forge: Forge, tmp_path: Path) -> None:
     shown = made.folder / "shared" / "hungarian" / "blobs"
     assert not list(shown.iterdir()), "what was said in rounds that have ended lies nowhere"
     assert not (made.folder / "hungarian" / "fetched").exists()
+
+
+def test_own_models_that_did_better_than_the_rounds_answer_unless_peers_are_asked_for(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """At a learning rate of next to nothing the rounds leave the net as it was drawn."""
+    made = hospitals(tmp_path, names=NAMES[:2], method_settings={"rounds": 1, "local_epochs": 1, "lr": 1e-9})
+    running = {name: forge.start("fit", "--folder", made.folder / name) for name in NAMES[:2]}
+    fitted(running)
+    for name in NAMES[:2]:
+        found = status(made.peer(name))["bundle"]
+        assert found["validation"]["worse"]
+        assert found["own_models_answer"]
+        site = made.peer(name).site()
+        np.testing.assert_array_equal(made.answers(name), mean_probabilities(site, trained(site).files, site.test.X))
+    fitted(fitting(forge, made))
+    assert not any(status(made.peer(name))["bundle"]["own_models_answer"] for name in NAMES[:2])
 
 
 def test_other_settings_than_the_hubs_are_refused(forge: Forge, tmp_path: Path) -> None:

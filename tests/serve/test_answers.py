@@ -70,7 +70,7 @@ def test_without_calibration_cases_every_answer_is_possible_and_unsure() -> None
     found = asked(SmallDesk(calibrated=0), row={"age": 50})
     none = found["answers"][0]
     assert (none["unsure"], none["set"]) == (True, ["healthy", "disease"])
-    assert "no cases are left to calibrate on" in none["why"]
+    assert "no calibration cases are left" in none["why"]
     assert found["record"]["sure"]["answers"] == found["record"]["unsure"]["answers"] == 0
 
 

@@ -75,7 +75,7 @@ def test_the_service_and_the_command_give_the_same_verdict_on_the_same_case(
             for name in ("row", "answer", "unsure", "why", "set"):
                 assert served[name] == row[name]
             assert served["unsure"] == (len(served["set"]) > 1)
-        assert found["record"] == expected.sets.record(level).told()
+        assert found["record"] == expected.sets.record(level).to_dict()
         mixed.append(len({answer["unsure"] for answer in found["answers"]}) == 2)
     assert any(mixed), "or nothing is told apart here"
 

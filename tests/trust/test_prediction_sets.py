@@ -190,7 +190,7 @@ def test_an_answer_is_unsure_exactly_where_its_set_has_more_than_one_class() -> 
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        (0, "no cases are left to calibrate on: how sure the answer is cannot be said"),
+        (0, "no calibration cases are left: how sure the answer is cannot be estimated"),
         (1, "1 calibration case is too few for 90 %: at least 9 are needed"),
         (8, "8 calibration cases are too few for 90 %: at least 9 are needed"),
     ],

@@ -85,12 +85,15 @@ def methods_table(found: Assessment) -> Sheet:
 def _own_models(found: Assessment) -> dict[str, pd.DataFrame]:
     """The own models that pool methods are held to, by name: the lines of a method that chose from their pool. Methods
     over one pool share them; those of another pool are named after the method."""
-    known: dict[float, tuple[str, pd.DataFrame]] = {}
+    known: dict[str, pd.DataFrame] = {}
     for method, lines in found.sites[found.sites["reference"] == OWN].groupby("method", sort=False):
-        mean = float(lines["own_accuracy"].mean())
-        if method != LOCAL and not math.isnan(mean):
-            known.setdefault(round(mean, 9), (f"own of {method}" if known else OWN, lines))
-    return dict(known.values())
+        figures = lines.set_index(["seed", "site"])["own_accuracy"]
+        if method == LOCAL or figures.isna().all():
+            continue
+        pools = [each.set_index(["seed", "site"])["own_accuracy"] for each in known.values()]
+        if not any(figures.sub(pool).abs().max() < TIE for pool in pools):
+            known[f"own of {method}" if known else OWN] = lines
+    return known
 
 
 def _no_worse(found: Assessment, method: str) -> Cell:

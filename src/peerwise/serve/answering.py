@@ -35,7 +35,7 @@ def predicted(desk: Desk, asked: Asked) -> dict[str, Any]:
         "level": asked.level,
         "calibration_rows": sets.rows,
         "sets": sets.kind,
-        "record": sets.record(asked.level).told(),
+        "record": sets.record(asked.level).to_dict(),
         "notes": [*asked.notes, *failed],
         "models": {model.name: described(model) for model in models},
         "answers": [_answer(about, served, consulted, verdict, row) for row, verdict in enumerate(verdicts)],

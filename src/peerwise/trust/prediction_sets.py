@@ -42,11 +42,11 @@ class Tally:
     answers: int
     wrong: int
 
-    def told(self, kind: str) -> str:
+    def text(self, kind: str) -> str:
         """
-        >>> Tally(41, 3).told("sure")
+        >>> Tally(41, 3).text("sure")
         '3 of 41 sure answers to cases with a known outcome were wrong'
-        >>> Tally(0, 0).told("sure")
+        >>> Tally(0, 0).text("sure")
         'no case with a known outcome got a sure answer'
         """
         if not self.answers:
@@ -63,10 +63,10 @@ class Record:
     sure: Tally
     unsure: Tally
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         kinds = {"sure": self.sure, "unsure": self.unsure}
         return {
-            name: {"answers": each.answers, "wrong": each.wrong, "text": each.told(name)}
+            name: {"answers": each.answers, "wrong": each.wrong, "text": each.text(name)}
             for name, each in kinds.items()
         }
 
@@ -196,7 +196,7 @@ class PredictionSets:
             return ""
         share, needed = f"{100 * level:g} %", least_rows(level)
         if not self.rows:
-            return "no cases are left to calibrate on: how sure the answer is cannot be said"
+            return "no calibration cases are left: how sure the answer is cannot be estimated"
         if self.rows < needed:
             cases = "1 calibration case is" if self.rows == 1 else f"{self.rows} calibration cases are"
             return f"{cases} too few for {share}: at least {needed} are needed"

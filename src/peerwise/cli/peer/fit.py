@@ -93,7 +93,7 @@ def _compare(console: Console, figures: dict[str, Any], *, own_models_answer: bo
     changed = f"{figures['gained']} of {figures['rows']} cases gained, {figures['lost']} lost"
     line(console, f"with peers it is {figures['verdict']}: {changed}")
     if own_models_answer:
-        line(console, "so the bundle answers with the own models alone; --use-peers answers with peers all the same")
+        line(console, "so the bundle answers with the own models alone; --use-peers answers with peers anyway")
     if figures["worse"]:
         line(console, "'peerwise review' shows whose models do badly here; leave them out by 'peerwise refuse SITE'")
 

@@ -46,28 +46,28 @@ def run(arguments: argparse.Namespace) -> int:
     for note in found.reading:
         say(arguments, f"{arguments.file.name}: {note}")
     rows = found.rows()
-    told = {
+    output = {
         "site": peer.name,
         "classes": list(found.classes),
         "own_models_answer": found.own_models_answer,
         "level": found.level,
         "calibration_rows": found.sets.rows,
         "sets": found.sets.kind,
-        "record": found.sets.record(found.level).told(),
+        "record": found.sets.record(found.level).to_dict(),
         "rows": rows,
     }
     if arguments.out is not None:
         write_atomic(arguments.out, answers_csv(found.classes, found.sites, rows).encode())
         say(arguments, f"{len(rows)} answers: {arguments.out}")
     shown = rows[: arguments.explain] if arguments.explain or arguments.out is not None else rows
-    return show(arguments, told, lambda console: _print(console, told, shown, explained=bool(arguments.explain)))
+    return show(arguments, output, lambda console: _print(console, output, shown, explained=bool(arguments.explain)))
 
 
-def _print(console: Console, told: dict[str, Any], rows: list[dict[str, Any]], *, explained: bool) -> None:
+def _print(console: Console, output: dict[str, Any], rows: list[dict[str, Any]], *, explained: bool) -> None:
     if not rows:
         return
     widest = max([len("answer"), *(len(row["answer"]) for row in rows)])
-    trust = [_trust(row.get("trust", {}), told["site"]) for row in rows]
+    trust = [_trust(row.get("trust", {}), output["site"]) for row in rows]
     wide = max([len("trust"), *map(len, trust)])
     more = f"   {'trust':<{wide}}   note" if explained else ""
     line(console, f"{'row':<5} {'answer':<{widest}} {'p':>5}   {'sure?':<6}{more}".rstrip())
@@ -75,13 +75,13 @@ def _print(console: Console, told: dict[str, Any], rows: list[dict[str, Any]], *
         verdict = "unsure" if row["unsure"] else "sure"
         first = f"{row['row']:<5} {row['answer']:<{widest}} {row['p']:>5.2f}   {verdict:<6}"
         line(console, (first + (f"   {text:<{wide}}   {row['note']}" if explained else "")).rstrip())
-    if told["own_models_answer"]:
+    if output["own_models_answer"]:
         line(console, "the own models answer alone: they did better than with peers when it was fitted")
     for why, count in Counter(row["why"] for row in rows if row["unsure"]).items():
         folded(console, f"unsure ({count} of {len(rows)}): {why}", 4)
-    if told["calibration_rows"]:
-        record = told["record"]
-        folded(console, f"at {100 * told['level']:g} %: {record['sure']['text']}; {record['unsure']['text']}", 4)
+    if output["calibration_rows"]:
+        record = output["record"]
+        folded(console, f"at {100 * output['level']:g} %: {record['sure']['text']}; {record['unsure']['text']}", 4)
 
 
 def _trust(trust: dict[str, float], own: str) -> str:

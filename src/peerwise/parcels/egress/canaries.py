@@ -56,8 +56,10 @@ def _readings(data: bytes) -> Iterator[NDArray[np.float64]]:
 
 
 def _unless_encoded(run: re.Match[bytes]) -> bytes:
-    """Blank out digests and other encoded bytes, which `_decoded` reads: their digits are no decimal numbers."""
-    return b" " if _LETTERS.search(run.group()) else run.group()
+    """Blank out digests and other encoded bytes, which `_decoded` reads: their digits are no decimal numbers. Numbers
+    that are joined by names, such as x63_y145, stay."""
+    text = run.group()
+    return text if b"_" in text or b"-" in text or not _LETTERS.search(text) else b" "
 
 
 def _decoded(data: bytes) -> Iterator[bytes]:

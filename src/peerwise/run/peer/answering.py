@@ -32,7 +32,8 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute
 @dataclass(frozen=True)
 class Answers:
     """``probabilities`` (n, classes); ``answers`` (n,), class codes; ``verdicts`` for each row, by the prediction sets
-    ``sets`` at ``level``; ``own`` the own model's probabilities, None where the method has none; ``trust`` by site and
+    ``sets`` at ``level``; ``own`` the own model's probabilities for each explained row, None where there are none;
+    ``trust`` by site and
     ``notes`` for each explained row, in ``sites`` all that have models; ``reading`` what was odd in the file;
     ``own_models_answer``: whether the own models answer alone, as they did better than with peers."""
 
@@ -144,7 +145,7 @@ def _by_site(details: Mapping[str, Any], rows: int) -> list[dict[str, float]]:
 
 
 def _note(method: Method, site: Site, x: Inputs, code: int, details: dict[str, Any], row: int) -> str:
-    """The most important remark about a row's answer, or nothing; whether it is sure is not said here."""
+    """The most important remark about a row's answer, or nothing. Whether the answer is sure is not part of it."""
     if "fallback" in details and bool(details["fallback"][row]):
         return "no model is reliable here"
     opened = method.explain(site, x) if isinstance(method, OneShot) else None

@@ -46,7 +46,7 @@ def fit(
     held_already: bool = False,
 ) -> dict[str, Any]:
     """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``shelf``, what a
-    method says after that (who has contributed how much) is shown and heard as well.
+    method shares after that (who has contributed how much) is published and fetched as well.
 
     Where the method is worse than the own models on the validation rows, by the task's metric, the bundle answers with
     the own models, unless ``use_peers``.
