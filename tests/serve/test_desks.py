@@ -31,7 +31,7 @@ from peerwise.models.worker import Worker
 from peerwise.parcels import Store, pack
 from peerwise.run.peer import fit, predict
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.serve.answering import predicted
+from peerwise.serve.answering import explained, predicted
 from peerwise.serve.opening import open_desk
 from peerwise.serve.reading import Asked
 from peerwise.trust import BestSingle
@@ -238,6 +238,21 @@ def test_a_saved_learner_answers_as_it_did(tmp_path: Path, kind: type) -> None:
         assert desk.about.sets == "marginal"
         found = desk.sets()(served.probabilities, 0.9)
         assert found[np.arange(100), y[100:200]].mean() >= 0.9
+    finally:
+        desk.close()
+
+
+def test_a_saved_learner_tells_who_pulled_its_answer_by_site(tmp_path: Path) -> None:
+    X, y = cancer()
+    named = dict(zip(("mine@north", "forest@south"), models(X, y).values(), strict=True))
+    learner = PeerwiseClassifier(Pool(named), own=["mine@north"]).fit(X[:100], y[:100])
+    learner.save(tmp_path)
+    desk = open_desk(tmp_path)
+    try:
+        assert [(model.site, model.own) for model in desk.about.models] == [("north", True), ("south", False)]
+        expected = dict(zip(learner.sites_, learner.influence(X[100:101])[0], strict=True))
+        told = explained(desk, Asked(X[100:101], 0.9, False, ()))["explanation"]["evidence"]
+        assert {line["site"]: pytest.approx(line["influence"], abs=1e-4) for line in told} == expected
     finally:
         desk.close()
 

@@ -67,6 +67,15 @@ def test_a_model_that_says_unknown_is_not_consulted_unless_all_do():
     assert np.allclose(masked[some], consulted / consulted.sum(axis=1, keepdims=True))
 
 
+def test_a_model_that_is_not_consulted_has_no_influence():
+    logits, y = rows()
+    new = rows(seed=1)[0]
+    learner = OpenPeerwise(signal="mask", random_state=0).fit_outputs(logits, y)
+    idle = learner.trust_outputs(new) == 0
+    assert idle.any()
+    np.testing.assert_allclose(learner.influence_outputs(new)[idle], 0, atol=1e-9)
+
+
 def test_those_who_know_a_row_are_asked_even_about_classes_that_the_site_has_never_seen():
     logits, y = rows()
     here = y < 2

@@ -94,7 +94,8 @@ const named = (name, own) => el("span", { class: "named" },
 function pulls({ told }, opened) {
   const [answer] = told.answers;
   const note = opened.note ? el("p", { class: "remark" }, sentence(opened.note)) : null;
-  const head = [el("h3", {}, "Who pulled this answer where"), el("p", {}, sentence(opened.agreement)), note];
+  const title = opened.agreed ? "The models agree" : "Who pulled this answer where";
+  const head = [el("h3", {}, title), el("p", {}, sentence(opened.agreement)), note];
   if (opened.agreed) return el("section", { class: "card" }, head);
   const items = opened.evidence.map(({ site, own, influence, trust, text }) => el("li", { class: [own ? "own" : "", influence < 0 ? "against" : ""].join(" ").trim() },
     named(site, own), bar(Math.abs(influence ?? 0)), el("span", { class: "number" }, points(influence)),
