@@ -17,7 +17,7 @@ from trust_cases import outputs, probabilities
 from peerwise import PeerwiseClassifier, Pool, PriorAdapted, UniformAverage, wrap
 from peerwise.errors import ConfigError, DataError, ModelError
 from peerwise.trust import kernel, posterior
-from peerwise.trust.kernel import JITTER, STRENGTHS, Places, Smooth, similarity, spread_rows
+from peerwise.trust.kernel import JITTER, STRENGTHS, Centers, Smooth, similarity, spread_rows
 from peerwise.trust.posterior import ByInput, Linear, LogPool
 
 
@@ -355,7 +355,7 @@ def test_groups_are_left_out_of_a_kernel_as_by_fitting_without_them() -> None:
     group, weight = rng.integers(0, 12, 40), rng.uniform(0.5, 2.0, 40)
     made, held_out = Smooth.fit(features, targets, y, 2, 0, weight, group)
     mean = np.average(targets.astype(float), axis=0, weights=weight)
-    near = similarity(features, Places.of(features), made.gamma)
+    near = similarity(features, Centers.of(features), made.gamma)
     among = near + JITTER * np.eye(40)
 
     def without(code: int, strength: float) -> np.ndarray:

@@ -23,14 +23,14 @@ BLOCK = 4096  # rows at a time, to bound memory
 JITTER = 1e-6
 
 
-class Places(NamedTuple):
+class Centers(NamedTuple):
     """Rows to measure distances to, in double precision, and their squared lengths: made once, asked often."""
 
     rows: Floats
     squared: Floats
 
     @classmethod
-    def of(cls, features: NDArray[np.floating[Any]]) -> Places:
+    def of(cls, features: NDArray[np.floating[Any]]) -> Centers:
         rows = features.astype(np.float64)
         return cls(rows, (rows * rows).sum(axis=1))
 
@@ -66,9 +66,11 @@ class Smooth:
         mean = np.average(targets.astype(np.float64), axis=0, weights=weight)
         chosen = features[spread_rows(y, LANDMARKS, seed)]
         scale = 1.0 / max(features.shape[1] * float(features.var(dtype=np.float64)), 1e-3)
-        rows = _Rows(features, targets - mean, weight, Places.of(chosen), group)
-        tried = [rows.turned(width * scale) for width in WIDTHS]
-        errors = {(place, s): e for place, turned in enumerate(tried) for s, e in rows.errors(turned, judged).items()}
+        rows = _Rows(features, targets - mean, weight, Centers.of(chosen), group)
+        tried = [rows.eigenbasis(width * scale) for width in WIDTHS]
+        errors = {
+            (place, s): e for place, eigenbasis in enumerate(tried) for s, e in rows.errors(eigenbasis, judged).items()
+        }
         place, strength = min(errors, key=lambda key: errors[key])
         best = tried[place]
         held_out = rows.held_out(best, strength) + mean
@@ -76,13 +78,14 @@ class Smooth:
 
     def __call__(self, features: NDArray[np.float32]) -> Floats:
         parts = [
-            similarity(features[block], self._places, self.gamma) @ self.coefficients for block in blocks(len(features))
+            similarity(features[block], self._centers, self.gamma) @ self.coefficients
+            for block in blocks(len(features))
         ]
         return np.concatenate([np.empty((0, len(self.mean))), *parts]) + self.mean
 
     @cached_property
-    def _places(self) -> Places:
-        return Places.of(self.landmarks)
+    def _centers(self) -> Centers:
+        return Centers.of(self.landmarks)
 
     def to_tree(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -95,9 +98,9 @@ class Smooth:
         return found
 
 
-def similarity(features: NDArray[np.floating[Any]], places: Places, gamma: float) -> Floats:
-    here = Places.of(features)
-    squared = here.squared[:, None] + places.squared - 2 * here.rows @ places.rows.T
+def similarity(features: NDArray[np.floating[Any]], centers: Centers, gamma: float) -> Floats:
+    here = Centers.of(features)
+    squared = here.squared[:, None] + centers.squared - 2 * here.rows @ centers.rows.T
     return np.asarray(np.exp(-gamma * np.maximum(squared, 0)))
 
 
@@ -114,16 +117,16 @@ def spread_rows(y: NDArray[np.int64], most: int, seed: int) -> NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Turned:
-    """The rows' features in the basis in which every ridge is a division: see `_Rows.turned`."""
+class _Eigenbasis:
+    """The rows' features in the basis in which every ridge is a division: see `_Rows.eigenbasis`."""
 
     gamma: float
     values: Floats
     basis: Floats  # (landmarks, landmarks)
-    moved: Floats  # (landmarks, targets)
+    projected_targets: Floats  # (landmarks, targets)
 
     def coefficients(self, strength: float) -> Floats:
-        return np.asarray(self.basis @ (self.moved / (self.values + strength)[:, None]))
+        return np.asarray(self.basis @ (self.projected_targets / (self.values + strength)[:, None]))
 
 
 @dataclass(frozen=True)
@@ -134,47 +137,47 @@ class _Rows:
     features: NDArray[np.float32]
     targets: Floats
     weight: Floats
-    landmarks: Places
+    landmarks: Centers
     group: Codes | None
 
-    def turned(self, gamma: float) -> _Turned:
+    def eigenbasis(self, gamma: float) -> _Eigenbasis:
         """With K the similarities of rows and landmarks, S = R'R those among landmarks and D the row weights, rows have
         the features K inv(R). V diag(w) V' = inv(R)' K'DK inv(R) turns these into P = K inv(R) V with P'DP = diag(w),
         so that a ridge regression is fit = P (P'DT / (w + strength))."""
         among = similarity(self.landmarks.rows, self.landmarks, gamma)
         root = cholesky(among + JITTER * np.eye(len(among)))
-        gram, moved = np.zeros_like(root), np.zeros((len(among), self.targets.shape[1]))
+        gram, projected_targets = np.zeros_like(root), np.zeros((len(among), self.targets.shape[1]))
         for block in blocks(len(self.features)):
             near = similarity(self.features[block], self.landmarks, gamma)
             weighted = near * self.weight[block, None]
             gram += weighted.T @ near
-            moved += weighted.T @ self.targets[block]
+            projected_targets += weighted.T @ self.targets[block]
         half = solve_triangular(root, gram, trans="T")
         values, vectors = eigh(solve_triangular(root, half.T, trans="T"))
         basis = solve_triangular(root, vectors)
-        return _Turned(gamma, np.maximum(values, 0), basis, basis.T @ moved)
+        return _Eigenbasis(gamma, np.maximum(values, 0), basis, basis.T @ projected_targets)
 
-    def errors(self, turned: _Turned, judged: int) -> dict[float, float]:
+    def errors(self, eigenbasis: _Eigenbasis, judged: int) -> dict[float, float]:
         """The leave-one-out squared error of the first targets, for every strength."""
         found = dict.fromkeys(STRENGTHS, 0.0)
-        for rows, projected in self._projected(turned):
+        for rows, projected in self._projected(eigenbasis):
             for strength in STRENGTHS:
-                left = self._left_out(turned, strength, rows, projected, judged)
+                left = self._left_out(eigenbasis, strength, rows, projected, judged)
                 found[strength] += float((self.weight[rows, None] * left**2).sum())
         return found
 
-    def held_out(self, turned: _Turned, strength: float) -> Floats:
+    def held_out(self, eigenbasis: _Eigenbasis, strength: float) -> Floats:
         """Each row's targets as estimated without that row, or without its group."""
         found = np.empty(self.targets.shape)
-        for rows, projected in self._projected(turned):
-            left = self._left_out(turned, strength, rows, projected, self.targets.shape[1])
+        for rows, projected in self._projected(eigenbasis):
+            left = self._left_out(eigenbasis, strength, rows, projected, self.targets.shape[1])
             found[rows] = self.targets[rows] - left
         return found
 
-    def _projected(self, turned: _Turned) -> Iterator[tuple[Codes, Floats]]:
+    def _projected(self, eigenbasis: _Eigenbasis) -> Iterator[tuple[Codes, Floats]]:
         """Row numbers, no group in two parts, and these rows in the basis."""
         for rows in self._parts():
-            yield rows, similarity(self.features[rows], self.landmarks, turned.gamma) @ turned.basis
+            yield rows, similarity(self.features[rows], self.landmarks, eigenbasis.gamma) @ eigenbasis.basis
 
     def _parts(self) -> Iterator[Codes]:
         if self.group is None:
@@ -189,12 +192,14 @@ class _Rows:
                 yield order[start:end]
                 start = int(end)
 
-    def _left_out(self, turned: _Turned, strength: float, rows: Codes, projected: Floats, judged: int) -> Floats:
+    def _left_out(
+        self, eigenbasis: _Eigenbasis, strength: float, rows: Codes, projected: Floats, judged: int
+    ) -> Floats:
         """The error of each row when it is left out: (T_i - fit_i) / (1 - h_i) with the leverage
         h_i = D_i sum_j P_ij^2 / (w_j + strength). Of a group g: inv(I - H) (T_g - fit_g), H_ij = D_j sum_k P_ik P_jk /
         (w_k + strength)."""
-        shrunk = 1 / (turned.values + strength)
-        error = self.targets[rows, :judged] - projected @ (turned.moved[:, :judged] * shrunk[:, None])
+        shrunk = 1 / (eigenbasis.values + strength)
+        error = self.targets[rows, :judged] - projected @ (eigenbasis.projected_targets[:, :judged] * shrunk[:, None])
         leverage = self.weight[rows] * ((projected**2) @ shrunk)
         found = error / (1 - leverage)[:, None]
         if self.group is not None:
