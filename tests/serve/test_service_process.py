@@ -80,7 +80,7 @@ def test_a_worker_that_dies_is_there_again_before_anyone_asks(running: Service) 
         for worker in running.children():
             worker.kill()
         until(lambda: {each.pid for each in running.children() if each.status() != "zombie"} - before, "a new worker")
-        assert client.get("/v1/health").json()["status"] == "ok"
+        until(lambda: client.get("/v1/health").json()["status"] == "ok", "it is ready")
 
 
 def test_headers_without_end_are_refused(running: Service) -> None:
