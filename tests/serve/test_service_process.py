@@ -81,6 +81,8 @@ def test_a_worker_that_dies_is_there_again_before_anyone_asks(running: Service) 
             worker.kill()
         until(lambda: {each.pid for each in running.children() if each.status() != "zombie"} - before, "a new worker")
         until(lambda: client.get("/v1/health").json()["status"] == "ok", "it is ready")
+        assert "peerwise_worker_restarts_total" in client.get("/metrics").text
+        assert not before & {each.pid for each in running.children() if each.status() != "zombie"}
 
 
 def test_headers_without_end_are_refused(running: Service) -> None:
