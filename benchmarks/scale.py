@@ -24,7 +24,7 @@ import psutil
 from pools import outputs
 from race.exponents import exponent
 from race.processes import ours
-from scale_federation import CLASSES, DAY, TASK, model_files, published, shelf, signed_manifest
+from scale_federation import CLASSES, DAY, TASK, model_files, published, signed_manifest, transport_of
 
 from peerwise import PeerwiseClassifier
 from peerwise.data.rows import Feature, Rows
@@ -125,7 +125,7 @@ def pulled(sizes: list[int], most_peers: int = 0) -> list[dict[str, float]]:
             line: dict[str, float] = {}
             for turn in ("first", "again"):
                 started, before = time.perf_counter(), _cpu(worker)
-                told = pull(peer, shelf(peer), worker)
+                told = pull(peer, transport_of(peer), worker)
                 line |= {turn: _cpu(worker) - before, f"{turn} wall": time.perf_counter() - started}
                 fetched = {"first": "new", "again": "known"}[turn]
                 expected = {fetched, "not fetched"} if 0 < most_peers < members else {fetched}

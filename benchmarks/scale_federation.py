@@ -12,13 +12,13 @@ from sklearn.datasets import load_digits
 
 from peerwise.data.rows import Feature, Rows
 from peerwise.data.task import Task, TaskFeature
-from peerwise.exchange.folder_shelf import FolderShelf
 from peerwise.models import ZOO, one_thread
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import about, model_card
 from peerwise.parcels.egress import rows_bucket
 from peerwise.parcels.signed import Identity, Member, Roster, seal
 from peerwise.run.peer import PeerFolder, found, outbox
+from peerwise.transport import FolderTransport
 
 INPUTS, CLASSES, OWN_ROWS = 64, tuple(map(str, range(10))), 300
 FEATURES = tuple(f"pixel{number}" for number in range(INPUTS))
@@ -68,7 +68,7 @@ def published(root: Path, members: int, files: list[bytes], **settings: Any) -> 
     table = pd.DataFrame(X[:OWN_ROWS], columns=list(FEATURES)).assign(digit=[str(code) for code in y[:OWN_ROWS]])
     root.mkdir(parents=True)
     table.to_csv(root / "rows.csv", index=False)
-    given = {"data": "../rows.csv", "models": ["logistic"], "ask": "never", "meeting": {"folder": str(root / "shelf")}}
+    given = {"data": "../rows.csv", "models": ["logistic"], "ask": "never", "meeting": {"folder": str(root / "shared")}}
     found(root / "asking", {**given, **settings}, TASK)
     peer = PeerFolder(root / "asking")
     identities = {f"site-{number:04}": Identity.new() for number in range(members)}
@@ -80,9 +80,9 @@ def published(root: Path, members: int, files: list[bytes], **settings: Any) -> 
     write_atomic(peer.roster_path, listed.signed(peer.identity))
     for number, (name, identity) in enumerate(identities.items()):
         sealed, blobs = signed_manifest(identity, name, number, files[number % len(files)])
-        FolderShelf(root / "shelf", name).put("models", sealed, blobs)
+        FolderTransport(root / "shared", name).publish("models", sealed, blobs)
     return peer
 
 
-def shelf(peer: PeerFolder) -> FolderShelf:
+def transport_of(peer: PeerFolder) -> FolderTransport:
     return outbox(peer)

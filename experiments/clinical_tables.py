@@ -41,7 +41,7 @@ def table(run: Run, assessment: Assessment) -> str:
     for name, line in assessment.methods.iterrows():
         gain = "balanced_accuracy_gain"
         cells = [_percent(line, "balanced_accuracy")]
-        if name == "local":
+        if name == "local_rounds":
             cells += ["", "", ""]
         else:
             shares = [f"{100 * line[f'balanced_accuracy_{part}']:.0f}" for part in ("wins", "ties", "losses")]

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from peerwise.data import Dataset
+from peerwise.federation import Session
 from peerwise.methods.co_training import CoTraining
 from peerwise.run import Experiment, read_experiments
 from peerwise.run.contenders import contenders
-from peerwise.run.rounds import begin
 from peerwise.run.simulate import federation
 
 
@@ -28,7 +28,7 @@ def follow(experiment: Experiment, data: Dataset, name: str, rounds: int) -> Non
     if not isinstance(method, CoTraining) or common is None:
         raise SystemExit(f"{name} has no consensus on public rows: expected a fedmosaic or fedct.")
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     memory: dict[str, object] = {}
     for round in range(rounds):
         inbox = {site.name: method.share(site, round) for site in sites}

@@ -110,14 +110,14 @@ def costs(found: Found) -> str:
 
 
 def over_all(found: Found) -> str:
-    """Each method over its bar in all settings: points, the spread of the seeds' means, and sites; and over `local`
-    of the same run, whose loss is not weighted by class as that of a pool's models is."""
+    """Each method over its bar in all settings: points, the spread of the seeds' means, and sites; and over
+    `local_rounds` of the same run, whose loss is not weighted by class as that of a pool's models is."""
     sites = pd.concat([assessment.sites.assign(here=str(setting)) for setting, (_, assessment) in found.items()])
     sites = sites[sites["test_rows"] > 0].set_index(["here", "seed", "site"])
-    local = sites[sites["method"] == "local"]
+    local = sites[sites["method"] == "local_rounds"]
     lines = []
     for name in dict.fromkeys(sites["method"]):
-        if name == "local":
+        if name == "local_rounds":
             continue
         part = sites[sites["method"] == name]
         gains = 100 * part["accuracy_gain"]
@@ -125,7 +125,14 @@ def over_all(found: Found) -> str:
         cells = [_points(gains), _points(100 * part["balanced_accuracy_gain"]), " / ".join(f"{x:.0f}" for x in shares)]
         worst = gains.groupby("seed").min().mean()
         lines.append([name, *cells, f"{worst:+.1f}", _points(100 * (part["accuracy"] - local["accuracy"]))])
-    heads = ["method", "points over its bar", "balanced", "won / tied / lost, % of sites", "worst site", "over `local`"]
+    heads = [
+        "method",
+        "points over its bar",
+        "balanced",
+        "won / tied / lost, % of sites",
+        "worst site",
+        "over `local_rounds`",
+    ]
     return table(heads, lines)
 
 
@@ -173,7 +180,7 @@ def _own(assessment: Assessment) -> str:
 
 def _accuracy(line: pd.Series, name: str) -> str:
     text = f"{100 * line['accuracy']:.1f} ± {100 * line['accuracy_seed_std']:.1f}"
-    if name == "local":
+    if name == "local_rounds":
         return text
     shares = "/".join(f"{100 * line[f'accuracy_{part}']:.0f}" for part in ("wins", "ties", "losses"))
     return f"{text} ({100 * line['accuracy_gain']:+.1f}; {shares})"

@@ -16,8 +16,8 @@ from run_facts import facts, runs_of
 from peerwise.evaluate import assess
 from peerwise.run.finished import Run
 
-ORDER = ("local", "centralised", "fedavg", "fedprox", "fedct", "perfedavg", "ditto", "pfedme", "apfl", "fedphp",
-         "perfedckt", "fedmosaic:classes", "fedmosaic:confidence")  # fmt: skip
+ORDER = ("local_rounds", "centralised_rounds", "fedavg", "fedprox", "fedct", "perfedavg", "ditto", "pfedme", "apfl",
+         "fedphp", "perfedckt", "fedmosaic:classes", "fedmosaic:confidence")  # fmt: skip
 # Accuracy in percent, tables 2 to 4 of the paper, in the order above; of table 3 the mean over the domains.
 PUBLISHED = {
     "fedmosaic_pathological-datasetfashion_mnist":
@@ -48,15 +48,15 @@ def table(run: Run, name: str) -> list[list[str]]:
         "accuracy",
         "± sites",
         "± seeds",
-        "gain over local",
+        "gain over local_rounds",
         "95 % interval",
         "won/tied/lost",
         "sent a site",
     ]
     lines = [head + ["paper"] * bool(published)]
-    count = len(run.results[run.results["method"] == "local"])
+    count = len(run.results[run.results["method"] == "local_rounds"])
     for method, row in found.iterrows():
-        own = method == "local"
+        own = method == "local_rounds"
         sites = "/".join(f"{row[f'accuracy_{what}'] * count:.0f}" for what in ("wins", "ties", "losses"))
         ends = f"{_points(row['accuracy_gain_low'])} to {_points(row['accuracy_gain_high'])}"
         theirs = published.get(str(method))

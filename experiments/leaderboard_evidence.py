@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from peerwise.data import Site, load, make_sites
 from peerwise.errors import PeerwiseError
 from peerwise.methods import make_method
-from peerwise.methods.registry import is_by_rounds, method_class
+from peerwise.methods.registry import has_budget, method_class
 
 FORMAT = 1
 COLUMNS = ("accuracy", "gain", "spread", "wins", "losses", "worst", "bytes", "seconds")
@@ -39,7 +38,7 @@ def evidence(lines: pd.DataFrame, abouts: list[dict[str, Any]]) -> dict[str, Any
             }
             for about in abouts
         },
-        "methods": {name: {"rounds": is_by_rounds(name), "needs": needs(name)} for name in methods},
+        "methods": {name: {"rounds": has_budget(name), "needs": needs(name)} for name in methods},
         "cells": found,
     }
 
@@ -65,11 +64,11 @@ def needs(name: str) -> list[str]:
     if getattr(method_class(name), "simulation_only", False):
         return ["everybody's rows in one place"]
     found = []
-    if not _runs(name, [replace(site, public=None, public_set=None) for site in sites]):
+    if not _runs(name, [site.replace(public=None, public_set=None) for site in sites]):
         found.append("public rows")
-    if not _runs(name, [replace(site, features=site.features[place:]) for place, site in enumerate(sites)]):
+    if not _runs(name, [site.replace(features=site.features[place:]) for place, site in enumerate(sites)]):
         found.append("same columns")
-    if not _runs(name, [replace(site, recipes=("logistic",)) for site in sites]):
+    if not _runs(name, [site.replace(recipes=("logistic",)) for site in sites]):
         found.append("neural nets")
     return found
 
@@ -81,7 +80,7 @@ def _sites(rows: int) -> list[Site]:
 
 def _runs(name: str, sites: Sequence[Site]) -> bool:
     try:
-        make_method(name, {}, folds=2, epochs=1, sites=len(sites), by_rounds=is_by_rounds(name)).check_sites(sites)
+        make_method(name, {}, folds=2, epochs=1, sites=len(sites)).check_sites(sites)
     except PeerwiseError:
         return False
     return True

@@ -57,6 +57,6 @@ def draw(found: Ranking, by_rounds: Mapping[str, bool], out: Path) -> None:
 
 
 def _class(name: str, by_rounds: Mapping[str, bool]) -> str:
-    if name in ("own", "local"):
+    if name in ("own", "local_rounds"):
         return "alone"
-    return "rounds" if by_rounds.get(name) or name == "centralised" else "one exchange"
+    return "rounds" if by_rounds.get(name) or name == "centralised_rounds" else "one exchange"

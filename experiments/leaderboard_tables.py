@@ -23,10 +23,10 @@ from leaderboard_figure import draw
 from peerwise.errors import ConfigError
 from peerwise.evaluate.ranks import Ranking, against, ranking
 from peerwise.evaluate.recommend import Situation, recommend
-from peerwise.methods.registry import is_by_rounds, method_names
+from peerwise.methods.registry import has_budget, method_names
 
 OWN = "own"  # the mean of a site's own models, in the pool of every one-shot method
-BARS = (OWN, "local")
+BARS = (OWN, "local_rounds")
 POOLED = ("best_single", "stacking")  # whose pool holds it
 KEY = ["dataset", "kind", "seed", "site"]
 SETTING = ["dataset", "kind"]
@@ -47,8 +47,8 @@ SITUATIONS: dict[str, dict[str, Any]] = {
 
 def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """All lines, one a setting, seed, method and site, with what the site has ``alone`` (own models of the pool or
-    ``local``, whichever is better in the setting) and the gain over it (``over_alone``); and what there is to know
-    about every setting."""
+    ``local_rounds``, whichever is better in the setting) and the gain over it (``over_alone``); and what there is to
+    know about every setting."""
     tables, abouts = [], []
     for dataset, kind in cells():
         path = folder / f"{dataset}_{kind}"
@@ -64,7 +64,7 @@ def read(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
         method=OWN, accuracy=pooled["own_accuracy"], accuracy_gain=0.0, bytes_sent=0.0, cpu=float("nan")
     )
     lines = pd.concat([lines, own], ignore_index=True)
-    lines.loc[lines["method"] == "local", "accuracy_gain"] = 0.0
+    lines.loc[lines["method"] == "local_rounds", "accuracy_gain"] = 0.0
     bars = lines[lines["method"].isin(BARS)]
     better = by_setting(bars, "accuracy")[list(BARS)].idxmax(axis=1).rename("better")
     bars = bars.join(better, on=SETTING)
@@ -126,7 +126,7 @@ def by_kind(lines: pd.DataFrame, order: list[str]) -> str:
 def best_three(lines: pd.DataFrame) -> str:
     """For each kind the three most accurate, and in how many settings each is above what a site has alone."""
     table = [["kind", "data sets", "best", "second", "third", "methods above alone"]]
-    gains = by_setting(lines[~lines["method"].isin([*BARS, "centralised"])], "over_alone")
+    gains = by_setting(lines[~lines["method"].isin([*BARS, "centralised_rounds"])], "over_alone")
     for kind in KINDS:
         if kind not in gains.index.get_level_values("kind"):
             continue
@@ -185,7 +185,7 @@ def _p(value: float | None) -> str:
 
 def headline(lines: pd.DataFrame, found: Ranking) -> str:
     """What was found, in figures alone, so that it is as true of half of the cells as of all."""
-    here = lines[(lines["kind"] != NOT_RANKED) & ~lines["method"].isin([*BARS, "centralised"])]
+    here = lines[(lines["kind"] != NOT_RANKED) & ~lines["method"].isin([*BARS, "centralised_rounds"])]
     means = by_setting(here, "over_alone").mean()
     order = [name for name in found.ranks.index if name in means.index]
     best, last = (
@@ -195,8 +195,9 @@ def headline(lines: pd.DataFrame, found: Ranking) -> str:
     apart = int((found.ranks >= found.ranks.iloc[0] + found.critical).sum())
     return (
         f"Found, in small: over {found.blocks} settings and {len(means)} methods the best mean ranks have {best}; what "
-        f"a site has alone ranks {found.ranks[OWN]:.1f} (`own`) and {found.ranks['local']:.1f} (`local`), the last "
-        f"{last}. {(means > 0).sum()} of {len(means)} methods gain anything over what a site has alone, on average. "
+        f"a site has alone ranks {found.ranks[OWN]:.1f} (`own`) and {found.ranks['local_rounds']:.1f} "
+        f"(`local_rounds`), the last {last}. {(means > 0).sum()} of {len(means)} methods gain anything over what a "
+        f"site has alone, on average. "
         f"{apart} differ significantly from the best by the critical difference.\n"
     )
 
@@ -276,7 +277,7 @@ def main() -> None:
     sys.stdout.write("\n".join(parts.values()))
     if arguments.everywhere:
         pages.put(PAGE, parts)
-        draw(found, {name: is_by_rounds(name) for name in method_names()}, PICTURE)
+        draw(found, {name: has_budget(name) for name in method_names()}, PICTURE)
         EVIDENCE.write_text(json.dumps(told, separators=(",", ":")) + "\n")
 
 

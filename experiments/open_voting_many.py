@@ -15,10 +15,10 @@ from open_voting_cells import VOTES, Cell, Size, data_of, method_settings, split
 
 from peerwise.data import Site, make_sites
 from peerwise.evaluate.open_set import open_auroc
+from peerwise.federation import Session
 from peerwise.methods.fedov import FedOV
 from peerwise.methods.fedsov import FedSOV
 from peerwise.methods.open_voting import OpenVoting
-from peerwise.run.rounds import begin
 from peerwise.trust.open_vote import open_vote
 
 SPLITS = ("disjoint", "dirichlet 0.1")
@@ -27,7 +27,7 @@ SPLITS = ("disjoint", "dirichlet 0.1")
 def at_the_first(method: OpenVoting, sites: list[Site]) -> Site:
     """All share, and the first site by name alone hears them, teaches if the method does, and can answer."""
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     inbox = {site.name: method.share(site, 0) for site in sites}
     first = min(sites, key=lambda site: site.name)
     method.absorb(first, 0, inbox)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def taught(cell: Cell, seed: int, *, fast: bool) -> pd.DataFrame:
     lines = []
 
     def asked(method: Any, public: Images | None) -> float:
-        first = at_the_first(method, [replace(site, public=public, state={}, keep=keep) for site in sites])
+        first = at_the_first(method, [site.replace(public=public, state={}, keep=keep) for site in sites])
         return float((method.predict_proba(first, test.X).argmax(axis=1) == test.y).mean())
 
     vote = FedSOV(**method_settings("fedsov:full", cell.sites, size))

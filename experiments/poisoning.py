@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from poisoning_tables import tables
 
 from peerwise.data import Dataset, Rows, Site, derived_seed, load, make_sites
+from peerwise.federation import Session, answer
 from peerwise.methods import Method, OneShot, make_method
 from peerwise.methods.instability import instability
 from peerwise.parcels import Keep
 from peerwise.run import run_method
-from peerwise.run.rounds import answer, begin
 
 ATTACKS = ("flips", "random", "backdoor", "competent")
 ONE_SHOT = ("local", "global_ensemble", "best_single", "knorae", "stacking", "peerwise")
@@ -47,10 +47,8 @@ def federation(dataset: str, data_dir: Path | None, sites: int, seed: int, rows:
     drawn = make_sites(_images(data.take(np.sort(used))), "dirichlet", sites, seed=seed, recipes=["cnn8"],
                        public=public, alpha=ALPHA)  # fmt: skip
     keep = Keep()
-    for site in drawn:
-        site.keep = keep
     rest = _images(data.take(np.sort(spare)))
-    return drawn, Rows(rest.X, rest.y)
+    return [site.replace(keep=keep) for site in drawn], Rows(rest.X, rest.y)
 
 
 def _images(data: Dataset) -> Dataset:
@@ -76,8 +74,8 @@ def poisoned(site: Site, attack: str, target: int, spare: Rows) -> Site:
     if attack == "competent":
         more = spare.take(rng.choice(len(spare), min(EXTRA, len(spare)), replace=False))
         train = Rows(np.concatenate([train.X, more.X]), np.concatenate([train.y, more.y]))
-    return replace(site, state={}, train=_changed(train, attack, target, len(site.classes), rng),
-                   val=_changed(site.val, attack, target, len(site.classes), rng))  # fmt: skip
+    return site.replace(state={}, train=_changed(train, attack, target, len(site.classes), rng),
+                        val=_changed(site.val, attack, target, len(site.classes), rng))  # fmt: skip
 
 
 def _changed(rows: Rows, attack: str, target: int, classes: int, rng: np.random.Generator) -> Rows:
@@ -98,7 +96,7 @@ def trained(name: str, sites: Sequence[Site], honest: Sequence[Site]) -> Method:
         run_method(method, sites)
         return method
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     inbox = {site.name: method.share(site, 0) for site in sites}
     for site in honest:
         method.absorb(site, 0, inbox)

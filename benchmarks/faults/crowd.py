@@ -13,10 +13,10 @@ from fsspec.registry import register_implementation
 from faults.rows import Row
 from faults.sites import HOME, Sites
 from faults.west import MODELS, West
-from peerwise.exchange import FolderShelf
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.signed import Identity, Member, seal
 from peerwise.run.peer import PeerFolder
+from peerwise.transport import FolderTransport
 
 YEAR = 365 * 86_400
 PATIENCE = 0.5  # seconds that home waits for one file
@@ -37,7 +37,7 @@ def show(place: str | Path, home: PeerFolder, name: str, identity: Identity, par
     now = home.now()
     facts = {"federation": home.federation.task, "site": name, "topic": MODELS, "version": now}
     sealed = seal(parcel, identity, **facts, created=now, expires=now + YEAR, card=card)
-    FolderShelf(place, name).put(MODELS, *sealed)
+    FolderTransport(place, name).publish(MODELS, *sealed)
 
 
 class Strange(MemoryFileSystem):
@@ -118,5 +118,5 @@ def _pulled(sites: Sites, names: list[str], bad: list[str], mood: str) -> dict[s
         if name not in bad or mood != "dead":
             show(place, home, name, identity, parcel, card)
     Strange.moods = dict.fromkeys(bad, mood) if mood != "dead" else {}
-    shelf: Callable[[], Any] = lambda: FolderShelf(place, HOME, seconds=PATIENCE)  # noqa: E731
-    return west.pulled(make_shelf=shelf)
+    connect: Callable[[], Any] = lambda: FolderTransport(place, HOME, seconds=PATIENCE)  # noqa: E731
+    return west.pulled(connect=connect)

@@ -20,18 +20,18 @@ STAGES: dict[str, tuple[str, list[str]]] = {
     "train": ("train", ["peerwise.methods.own_models:_folded"]),
     "export": ("train", ["peerwise.models.fitted:SklearnFitted.to_onnx", "peerwise.methods.own_models:_check_written"]),
     "audit": ("publish", ["peerwise.run.peer.publishing:_looked"]),
-    "sign": ("publish", ["peerwise.exchange.signed:seal"]),
-    "publish": ("publish", ["peerwise.exchange.folder_shelf:FolderShelf.put"]),
+    "sign": ("publish", ["peerwise.transport.signed:seal"]),
+    "publish": ("publish", ["peerwise.transport.folder:FolderTransport.publish"]),
     "fetch": (
         "pull",
-        ["peerwise.exchange.signed:SignedExchange.fetch", "peerwise.exchange.signed:SignedExchange.blobs"],
+        ["peerwise.transport.signed:SignedTransport.fetch", "peerwise.transport.signed:SignedParcel.blobs"],
     ),
     "gate": ("pull", ["peerwise.run.peer.pulling:admitted"]),
     "decide": ("accept", ["peerwise.run.peer.reviewing:decide"]),
-    "fit": ("fit", ["peerwise.run.peer.fitting:hear", "peerwise.run.peer.fitting:measured"]),
+    "fit": ("fit", ["peerwise.run.peer.fitting:combine", "peerwise.run.peer.fitting:measured"]),
     "head-save": ("fit", ["peerwise.run.peer.fitting:save_bundle"]),
     "predict": ("predict", ["peerwise.run.peer.answering:answer", "peerwise.run.peer.answering:read_bundle"]),
-    "withdraw": ("withdraw", ["peerwise.exchange.signed:SignedExchange.withdraw"]),
+    "withdraw": ("withdraw", ["peerwise.transport.signed:SignedTransport.withdraw"]),
 }
 LONG = ("train", "export", "audit")  # where counting calls would take longer than the work
 KILLS = 32  # in each stage

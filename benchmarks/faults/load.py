@@ -136,9 +136,10 @@ def on_disk(folder: Path) -> int:
 def verified(work: Path) -> float:
     """Median seconds a manifest: opened, its signature verified, every field checked."""
     home = PeerFolder(work / HOME)
-    roster, now, shelf = home.roster(), home.now(), outbox(home)
+    roster, now, transport = home.roster(), home.now(), outbox(home)
     names = [name for name in roster.names if name != HOME]
-    shown = {name: shelf.manifest(name, "models") or b"" for name in names}
+    found = {name: transport.fetch(name, "models") for name in names}
+    shown = {name: one.manifest if one else b"" for name, one in found.items()}
     taken = []
     for name, data in shown.items():
         started = time.perf_counter()

@@ -1,6 +1,6 @@
 """What must hold whatever happens: nothing that was acknowledged is lost, nothing private leaves, the site answers.
 
-I1 an acknowledged publish is readable, whole, with the same hash     I4 no private row is in any byte on the shelf
+I1 an acknowledged publish is readable, whole, with the same hash     I4 no private row is in any published byte
 I2 the highest version seen never falls                               I5 a faulty peer changes its own part alone
 I3 the site's answers are always there                                I6 every exclusion is in the ledger, with a reason
 I7 time, memory and disk are bounded
@@ -14,13 +14,13 @@ from typing import Any
 
 from faults.sites import EAST, HOME, Sites, answers
 from peerwise.data import Rows
-from peerwise.exchange import FolderShelf
 from peerwise.models.worker import Worker
 from peerwise.parcels import sha256
 from peerwise.parcels.egress import holds_rows
 from peerwise.parcels.signed import Manifest, unseal
 from peerwise.parcels.store import UNFINISHED
 from peerwise.run.peer import arrivals, status
+from peerwise.transport import FolderTransport
 
 Facts = dict[str, Any]
 MODELS = "models"
@@ -50,14 +50,14 @@ def standing(sites: Sites, worker: Worker) -> Facts:
 
 def shown(sites: Sites) -> Facts:
     """What home shows, as another member sees it: verified, and every blob read. No state is needed for that."""
-    peer, place = sites.peer(EAST), FolderShelf(sites.live / "shared", EAST)
-    data = place.manifest(HOME, MODELS)
-    if data is None:
+    peer = sites.peer(EAST)
+    found = FolderTransport(sites.live / "shared", EAST).fetch(HOME, MODELS)
+    if found is None:
         return {"version": 0, "content": ""}
-    manifest = Manifest.read(data, peer.roster(), site=HOME, topic=MODELS, now=peer.now())
+    manifest = Manifest.read(found.manifest, peer.roster(), site=HOME, topic=MODELS, now=peer.now())
     if manifest.withdrawn is not None:
         return {"version": manifest.version, "content": "withdrawn"}
-    unseal(manifest, {key: place.blob(HOME, key, size) for key, size in manifest.blobs.items()})
+    unseal(manifest, {key: found.blob(key, size) for key, size in manifest.blobs.items()})
     return {"version": manifest.version, "content": manifest.parcel}
 
 
@@ -87,9 +87,9 @@ def broken_now(sites: Sites, worker: Worker, before: Facts, after: Facts) -> lis
     sites.peer().ledger.check()
     told = now["acknowledged"]
     if told and now["shown"]["version"] < told:
-        problems.append(f"I1: version {told} was acknowledged, the shelf has {now['shown']}")
+        problems.append(f"I1: version {told} was acknowledged, the folder has {now['shown']}")
     if now["shown"]["content"] not in (before["shown"]["content"], after["shown"]["content"]):
-        problems.append(f"I1: the shelf has {now['shown']}")
+        problems.append(f"I1: the folder has {now['shown']}")
     return problems
 
 
@@ -100,16 +100,16 @@ def broken_then(sites: Sites, worker: Worker, before: Facts, after: Facts) -> li
     if now["answers"] != after["answers"]:
         problems.append("I5: the answers are not those of an undisturbed run")
     if now["shown"]["content"] != after["shown"]["content"]:
-        problems.append(f"I1: the shelf has {now['shown']}: expected {after['shown']}")
+        problems.append(f"I1: the folder has {now['shown']}: expected {after['shown']}")
     if now["acknowledged"] and now["acknowledged"] != now["shown"]["version"]:
-        problems.append(f"I1: version {now['acknowledged']} was acknowledged, the shelf has {now['shown']}")
+        problems.append(f"I1: version {now['acknowledged']} was acknowledged, the folder has {now['shown']}")
     problems += [
         f"{what}: {now['settled'][what]}, expected {after['settled'][what]}"
         for what in after["settled"]
         if now["settled"][what] != after["settled"][what]
     ]
     sites.peer().ledger.check()
-    # On the shelf they go when the site writes there again.
+    # In the shared folder they go when the site writes there again.
     left = [path.name for path in (sites.live / HOME).rglob(f"*{UNFINISHED}")]
     left += [path.name for path in (sites.live / "shared").rglob(f"*{UNFINISHED}")][1:]
     if left:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +12,12 @@ from faults.rows import Row
 from faults.sites import HOME, WEST, Sites
 from faults.west import MODELS, West
 from peerwise.errors import ExchangeError, ParcelError, PeerwiseError
-from peerwise.exchange import MemoryShelf
 from peerwise.models.worker import Limits, Worker
 from peerwise.parcels import Parcel
 from peerwise.parcels.gate import Gate
 from peerwise.parcels.signed import Identity, canonical, unseal
 from peerwise.run.peer.pulling import admitted
+from peerwise.transport import MemoryTransport
 
 ODD: list[Any] = [
     None, True, False, 0, 1, -1, 5.0, 2**53, 2**53 + 1, 2**64 - 1, "", "b", "models", "A" * 64, "0" * 64, "x\n", "\0",
@@ -27,25 +26,24 @@ ODD: list[Any] = [
 
 
 class Wire:
-    """Home's exchange over a shelf in memory, on which west's bytes can be changed."""
+    """Home's signed transport in memory, where west's bytes can be changed."""
 
     def __init__(self, sites: Sites) -> None:
         sites.restore("alone")
         west = West(sites)
         self.west, self.data = west, west.path.read_bytes()
         manifest = west.manifest
-        self.blobs = {key: west.shelf.blob(WEST, key, size) for key, size in manifest.blobs.items()}
-        self.manifest, self.place = manifest, {WEST: {MODELS: (self.data, self.blobs)}}
-        self.exchange = sites.peer(HOME).exchange(MemoryShelf(HOME, self.place))
+        self.blobs = west.blobs
+        self.manifest, self.shared = manifest, {WEST: {MODELS: (self.data, self.blobs)}}
+        self.signed = sites.peer(HOME).signed(MemoryTransport(HOME, self.shared))
 
     def heard(self, data: bytes, blobs: dict[str, bytes] | None = None) -> bool:
         """Whether home takes it; whatever else happens than a refusal in words goes on."""
-        self.place[WEST][MODELS] = data, self.blobs if blobs is None else blobs
+        self.shared[WEST][MODELS] = data, self.blobs if blobs is None else blobs
         try:
-            found = self.exchange.fetch(WEST, MODELS)
+            found = self.signed.fetch(WEST, MODELS)
             if found is not None and blobs is not None:
-                with tempfile.TemporaryDirectory() as empty:  # else what is known already is not fetched again
-                    unseal(found[0], self.exchange.blobs(found[0], have=empty))
+                found.read()
         except (ParcelError, ExchangeError):
             return False
         return found is not None

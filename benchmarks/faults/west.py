@@ -12,17 +12,17 @@ from typing import Any
 
 from faults.rows import Row
 from faults.sites import HOME, WEST, Sites, answers, with_worker
-from peerwise.exchange import FolderShelf
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, sha256
 from peerwise.parcels.signed import Identity, Manifest, seal, unseal, withdrawal
 from peerwise.run.peer import PeerFolder, fit, outbox, pull, revoke
+from peerwise.transport import FolderTransport
 
 MODELS = "models"
 HOUR = 3600
 LEFT_OUT = ("refused", "unreachable", "nothing", "withdrawn", "removed")
 Spoil = Callable[["West"], None]
-MakeShelf = Callable[[], Any]
+Connect = Callable[[], Any]
 
 
 class West:
@@ -33,7 +33,7 @@ class West:
         self.folder = sites.live / "shared" / WEST
         self.path = self.folder / "manifests" / f"{MODELS}.json"
         self.peer = sites.peer(WEST)
-        self.shelf = FolderShelf(sites.live / "shared", WEST)
+        self.transport = FolderTransport(sites.live / "shared", WEST)
 
     @property
     def manifest(self) -> Manifest:
@@ -41,8 +41,13 @@ class West:
 
     @property
     def parcel(self) -> Parcel:
-        said = self.manifest
-        return unseal(said, {key: self.shelf.blob(WEST, key, size) for key, size in said.blobs.items()})
+        return unseal(self.manifest, self.blobs)
+
+    @property
+    def blobs(self) -> dict[str, bytes]:
+        published = self.transport.fetch(WEST, MODELS)
+        assert published is not None
+        return {key: published.blob(key, size) for key, size in self.manifest.blobs.items()}
 
     @property
     def biggest(self) -> Path:
@@ -54,16 +59,16 @@ class West:
         facts = {"federation": self.peer.federation.task, "site": WEST, "topic": MODELS, "version": now + 1}
         facts |= {"created": now, "expires": now + HOUR, "card": self.manifest.card}
         sealed = seal(parcel or self.parcel, identity or self.peer.identity, **{**facts, **changes})
-        self.shelf.put(MODELS, *sealed)
+        self.transport.publish(MODELS, *sealed)
 
-    def pulled(self, clock: Callable[[], float] = time.time, make_shelf: MakeShelf | None = None) -> dict[str, Any]:
+    def pulled(self, clock: Callable[[], float] = time.time, connect: Connect | None = None) -> dict[str, Any]:
         """In a process of its own: what home made of it, and what it answers then."""
         sites = self.sites
 
         def work() -> dict[str, Any]:
             peer = PeerFolder(sites.live / HOME, clock)
             with Worker() as worker:
-                told = pull(peer, make_shelf() if make_shelf else outbox(peer), worker)
+                told = pull(peer, connect() if connect else outbox(peer), worker)
                 fitted = fit(peer, worker)
                 lines = [line for line in peer.ledger.lines() if line["what"] in ("left out", "removed")]
                 peer.ledger.check()
@@ -249,7 +254,7 @@ def taken_back(west: West) -> None:
     now = west.peer.now()
     facts = {"federation": west.peer.federation.task, "site": WEST, "topic": MODELS}
     said = withdrawal(west.peer.identity, **facts, version=now + 1, created=now, expires=now + HOUR, why="an error")
-    west.shelf.put(MODELS, said, {})
+    west.transport.publish(MODELS, said, {})
 
 
 STATEMENTS: dict[str, Spoil] = {

@@ -20,20 +20,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import load_line  # noqa: E402
 
-from race import bounds, feddes, growth, rounds, rules, selection  # noqa: E402
+from race import bounds, feddes, growth, many_sites, rounds, rules, selection  # noqa: E402
 from race.about import about_run  # noqa: E402
 from race.page import write_page  # noqa: E402
-from race.settings import DESLIB, PEERS, SIZES, Race  # noqa: E402
+from race.settings import DESLIB, PEERS, SIMULATORS, SIZES, Race  # noqa: E402
 
-PARTS = {part.__name__.rpartition(".")[2]: part.measure for part in (bounds, rules, rounds, selection, feddes, growth)}
+MODULES = (bounds, rules, rounds, many_sites, selection, feddes, growth)
+PARTS = {part.__name__.rpartition(".")[2]: part.measure for part in MODULES}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "race.md"
 
 
 def main() -> None:
     a = _arguments()
-    race = Race(SIZES[a.size], a.out, a.splits, a.pools, a.peer_python, a.deslib_python)
+    race = Race(SIZES[a.size], a.out, a.splits, a.pools, a.peer_python, a.deslib_python, a.simulator_python)
     a.out.mkdir(parents=True, exist_ok=True)
-    for python, missing in ((a.peer_python, PEERS), (a.deslib_python, DESLIB)):
+    peers = ((a.peer_python, PEERS), (a.deslib_python, DESLIB), (a.simulator_python, SIMULATORS))
+    for python, missing in peers:
         if not python:
             print(missing)
     for name in a.only or PARTS:
@@ -69,7 +71,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--page", type=Path, help=f"where the tables and plots go, e.g. {PAGE.name}")
     parser.add_argument("--splits", type=Path, help="a folder of split files; those that are missing are drawn")
     parser.add_argument("--pools", type=Path, help="a folder of files with pool outputs")
-    for name, variable in (("peer", "PEERWISE_PEER_PYTHON"), ("deslib", "PEERWISE_DESLIB_PYTHON")):
+    for name in ("peer", "deslib", "simulator"):
+        variable = f"PEERWISE_{name.upper()}_PYTHON"
         parser.add_argument(f"--{name}-python", default=os.environ.get(variable), help=f"or {variable}")
     return parser.parse_args()
 

@@ -15,6 +15,7 @@ SECTIONS: dict[str, Callable[[dict[str, Any]], str]] = {
     "selection": tables.selection,
     "rules": tables.rules,
     "rounds": tables.rounds,
+    "many_sites": tables.many_sites,
     "growth": tables.growth,
     "bounds": tables.bounds,
 }

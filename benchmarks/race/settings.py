@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from race.splits import split_file
 
@@ -17,6 +18,27 @@ DESLIB = """DESlib is not measured: no Python with it was given. It fails on sci
   python3 -m venv .deslib
   .deslib/bin/pip install DESlib==0.3.7 'scikit-learn<1.6' 'numpy<2'
 then --deslib-python .deslib/bin/python, or PEERWISE_DESLIB_PYTHON=.deslib/bin/python."""
+SIMULATORS = """pfl, fluke and FedLab are not measured: no Python with them was given:
+  python3 -m venv .simulators
+  .simulators/bin/pip install torch==2.13.0 torchvision==0.28.0 pfl==0.6.0
+  .simulators/bin/pip install --no-deps fluke-fl==0.8.1 fedlab==1.3.0
+  .simulators/bin/pip install diskcache torchmetrics rich pandas scikit-learn psutil cerberus omegaconf pyyaml typer \\
+      requests wandb datasets tensorboard clearml matplotlib seaborn opacus pynvml munch tqdm
+then --simulator-python .simulators/bin/python, or PEERWISE_SIMULATOR_PYTHON=.simulators/bin/python."""
+
+
+@dataclass(frozen=True)
+class Federation:
+    """FedAvg at ``sites`` sites, each with so many train, validation and test ``rows``; the share ``join`` of the sites
+    takes part in a round. ``net``: one of `race.peers.sites_task`. ``flower``: whether Flower is measured too."""
+
+    sites: int
+    rows: tuple[int, int, int]
+    net: str
+    batch: int
+    rounds: int
+    join: float = 1.0
+    flower: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +65,11 @@ class Size:
     grown: str  # the split whose sites are cut in four, to see how cost grows with their number
     grown_sites: tuple[int, ...]
     peer_sites: tuple[int, ...]
+    images: str  # the data set of the federations below
+    federations_in_rounds: tuple[Federation, ...]
+    large_federation: Federation
+    smallest: dict[str, Any]  # the settings of the smallest run, on digits
+    repeats_in_rounds: int
 
 
 C3, C7, DIGITS = "fmnist_n8000_C3_a1_s0", "fmnist_n8000_C7_a10_s0", "digits_dir0.3_s0"
@@ -73,6 +100,15 @@ SIZES = {
         grown=C3,
         grown_sites=(5, 10, 20, 40),
         peer_sites=(5, 10, 20),
+        images="fashion_mnist",
+        federations_in_rounds=(
+            Federation(20, (240, 80, 80), "cnn8", batch=32, rounds=20, flower=True),
+            Federation(200, (24, 8, 8), "mlp64", batch=16, rounds=6),
+            Federation(1000, (4, 2, 2), "mlp64", batch=16, rounds=6, join=0.1),
+        ),
+        large_federation=Federation(10_000, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.01),
+        smallest={"sites": 3, "methods": "local"},
+        repeats_in_rounds=3,
     ),
     "small": Size(
         federations={"fmnist_n2000_C3_a1_s0": LIGHT, DIGITS: TABULAR},
@@ -95,6 +131,14 @@ SIZES = {
         grown="fmnist_n2000_C3_a1_s0",
         grown_sites=(3, 6, 12),
         peer_sites=(3, 6),
+        images="fashion_mnist",
+        federations_in_rounds=(
+            Federation(5, (240, 80, 80), "cnn8", batch=32, rounds=3, flower=True),
+            Federation(50, (4, 2, 2), "mlp64", batch=16, rounds=3, join=0.1),
+        ),
+        large_federation=Federation(500, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.01),
+        smallest={"sites": 3, "methods": "local"},
+        repeats_in_rounds=1,
     ),
     "tiny": Size(
         federations={"digits_tiny": TABULAR},
@@ -117,6 +161,11 @@ SIZES = {
         grown="digits_tiny",
         grown_sites=(3, 6, 12),
         peer_sites=(3,),
+        images="synthetic",
+        federations_in_rounds=(Federation(6, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.5),),
+        large_federation=Federation(12, (6, 2, 2), "mlp64", batch=16, rounds=3, join=0.1),
+        smallest={"sites": 3, "methods": "local", "rows": 150, "models": "logistic", "seeds": 1},
+        repeats_in_rounds=1,
     ),
 }
 
@@ -129,6 +178,7 @@ class Race:
     pools: Path | None
     peer_python: str | None
     deslib_python: str | None
+    simulator_python: str | None
 
     def split(self, name: str) -> Path:
         return split_file(name, self.splits, self.out)

@@ -256,6 +256,38 @@ def rounds(figures: Figures) -> str:
     )
 
 
+COLUMNS = {"round": "CPU s a round", "start": "start and first round", "end": "after the last", "peak": "peak MB"}
+
+
+def many_sites(figures: Figures) -> str:
+    parts = []
+    for found in figures["federations"]:
+        contenders = found["contenders"]
+        pfl, lean = (contenders.get(name, {}).get("round") for name in ("pfl", "bare loop, lean"))
+        lines = []
+        for name, costs in contenders.items():
+            least = costs["round"]["least"]
+            ratios = [ratio(least, other["least"] if other else None) for other in (lean, pfl)]
+            columns = [f"{number(costs[key]['least'])} ({number(costs[key]['median'])})" for key in COLUMNS]
+            lines.append([name, columns[0], *ratios, *columns[1:], percent([costs["accuracy"]["median"]])])
+        head = ["", COLUMNS["round"], "/ lean", "/ pfl", *list(COLUMNS.values())[1:], "accuracy"]
+        parts.append(f"{_federation(found)}\n\n{table(head, lines)}")
+    large, smallest = figures["large"], figures["smallest"]
+    values = {label: number(large[key]) for key, label in COLUMNS.items()}
+    parts.append(f"Ours, with a run folder: {_federation(large)}\n\n{table(list(values), [list(values.values())])}")
+    lines = [[name, number(min(seconds)), number(float(np.median(seconds)))] for name, seconds in smallest.items()]
+    parts.append("The smallest run, wall seconds.\n\n" + table(["", "least", "median"], lines))
+    return "\n\n".join(parts)
+
+
+def _federation(found: Figures) -> str:
+    train, val, test = found["rows"]
+    return (
+        f"{found['sites']:,} sites of {train} train, {val} validation and {test} test rows, {found['net']}, batches of "
+        f"{found['batch']}, {found['join']:.0%} take part, {found['rounds']} rounds; least (median)."
+    )
+
+
 # ---- growth and bounds -----------------------------------------------------------------------------------------------
 
 COSTS = {

@@ -38,7 +38,7 @@ _ROOMS = {
     "data": ("Dataset", "Rows", "Site", "load", "make_sites"),
     "errors": ("PeerwiseError",),
     "evaluate": ("summarise",),
-    "exchange": (),
+    "transport": (),
     "methods": ("Centralised", "GlobalEnsemble", "Local", "Method", "OneShot"),
     "metrics": (),
     "models": ("wrap",),

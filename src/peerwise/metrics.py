@@ -120,7 +120,12 @@ def log_loss(y: Labels, probabilities: Probabilities, floor: float = FLOOR) -> f
     """Mean negative log-probability of the true class (NLL), floored so that a certain mistake stays finite."""
     if len(y) == 0:
         return float("nan")
-    return float(-np.mean(np.log(np.maximum(probabilities[np.arange(len(y)), y], floor))))
+    return float(np.mean(log_losses(y, probabilities, floor)))
+
+
+def log_losses(y: Labels, probabilities: Probabilities, floor: float = FLOOR) -> NDArray[np.float64]:
+    """The loss of each row."""
+    return np.asarray(-np.log(np.maximum(probabilities[np.arange(len(y)), y], floor)), dtype=np.float64)
 
 
 def brier(y: Labels, probabilities: Probabilities) -> float:

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+
+from peerwise.models.zoo import find_build
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -16,6 +19,7 @@ sys.path.insert(0, str(BENCHMARKS))
 from race import tables  # noqa: E402
 from race.exponents import exponent  # noqa: E402
 from race.page import SECTIONS, write_page  # noqa: E402
+from race.peers.sites_task import NETS  # noqa: E402
 from race.splits import first_sites, split_file  # noqa: E402
 
 
@@ -59,6 +63,34 @@ def test_selection_has_feddes_on_the_class_balanced_graph_of_one_site(tmp_path: 
     text = (tmp_path / "race.md").read_text()
     assert "The class-balanced graph, 5 neighbors of every class, at the first site of synthetic" in text
     assert "| training, CPU s per epoch |" in text
+
+
+def test_many_sites_compares_ours_with_bare_loops_that_learn_the_same(tmp_path: Path) -> None:
+    said = raced(tmp_path, "--only", "many_sites", "--page", tmp_path / "race.md")
+    assert "pip install --no-deps fluke-fl==0.8.1 fedlab==1.3.0" in said
+    found = figures(tmp_path, "many_sites")
+    for federation in found["federations"]:
+        names = {"ours, run folder", "ours, no folder", "bare loop, plain", "bare loop, lean"}
+        assert set(federation["contenders"]) == names, "the others have no environment here"
+        for costs in federation["contenders"].values():
+            assert all(costs[key]["least"] > 0 for key in ("round", "start", "peak"))
+        plain, lean = (federation["contenders"][f"bare loop, {how}"]["accuracy"] for how in ("plain", "lean"))
+        assert plain == lean
+    assert found["large"]["peak"] > 0
+    assert all(min(seconds) > 0 for seconds in found["smallest"].values())
+    text = (tmp_path / "race.md").read_text()
+    assert "6 sites of 12 train, 4 validation and 4 test rows, mlp64" in text
+    assert "| ours, run folder |" in text
+
+
+def test_the_nets_of_many_sites_are_those_of_ours() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 1, 28, 28), dtype=np.uint8)
+    scaled = torch.from_numpy(pixels).float() / 127.5 - 1
+    for name, build in NETS.items():
+        ours, theirs = find_build(name)(pixels, (), 10), build()
+        weights = ours.state_dict()
+        theirs.load_state_dict({f"body.{key.split('body.')[-1]}": value for key, value in weights.items()})
+        assert torch.allclose(ours(torch.from_numpy(pixels)), theirs(scaled), atol=1e-5), name
 
 
 def test_the_class_balanced_table_has_both_sides_and_their_ratio() -> None:

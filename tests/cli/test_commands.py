@@ -14,9 +14,14 @@ from peerwise.cli import main
 from peerwise.data import DATASETS, PARTITIONS
 from peerwise.methods import method_names
 from peerwise.models import ZOO
+from peerwise.transport import TRANSPORTS
+from peerwise.trust import LEARNERS
 
 TINY = ["digits", "--sites", "3", "--rows", "300", "--models", "logistic", "--seeds", "1", "--folds", "2"]
-KNOWN = {"methods": method_names(), "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS}
+KNOWN = {
+    "methods": method_names(), "learners": LEARNERS, "datasets": DATASETS, "models": ZOO, "partitions": PARTITIONS,
+    "transports": TRANSPORTS,
+}  # fmt: skip
 JSON_PARTS = {"experiment", "evaluation", "summary", "sites", "subgroups", "site_subgroups", "fell_back", "folder"}
 JSON_PARTS |= {"peers_left_out", "missed_rounds", "privacy", "tuned", "collapsed", "curves"}
 JSON_PARTS |= {"confusions", "vote_curves"}
@@ -155,7 +160,7 @@ def test_class_names_reach_json_as_they_are(capsys: Capture) -> None:
     )
     frame.loc[45:, "place"] = "[bold]b[/bold]"
     frame.to_csv("rows.csv", index=False)
-    settings = ["--set", "options.target=target", "--set", "options.site=place", "--models", "logistic", "--seeds", "1"]
+    settings = ["--target", "target", "--site", "place", "--models", "logistic", "--seeds", "1"]
     assert main(["simulate", "rows.csv", *settings, "--methods", "local", "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {line["site"] for line in found["sites"]} == {":cat:", "[bold]b[/bold]"}
@@ -213,9 +218,9 @@ def test_partition_flags_reach_the_partition(capsys: Capture) -> None:
 
 
 def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> None:
-    flags = ["--methods", "local,fedavg,fedavg:slow", "--set", "fedavg:slow.lr=0.001", "--rounds", "2", "--lr", "0.1",
-             "--local-epochs", "1", "--batch-size", "16", "--optimizer", "sgd", "--tune", "2", "--join", "0.7",
-             "--set", "absent.site-1=[0]", "--public", "20", "--public-alpha", "0.5", "--flipped", "1",
+    flags = ["--methods", "local_rounds,fedavg,fedavg:slow", "--set", "fedavg:slow.lr=0.001", "--rounds", "2",
+             "--lr", "0.1", "--local-epochs", "1", "--batch-size", "16", "--optimizer", "sgd", "--tune", "2",
+             "--join", "0.7", "--set", "absent.site-1=[0]", "--public", "20", "--public-alpha", "0.5", "--flipped", "1",
              "--out", "here"]  # fmt: skip
     assert main(["simulate", *NETS, *flags]) == 0
     out, err = capsys.readouterr()
@@ -234,7 +239,7 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         "flipped": 1,
     }
     assert {key: found["experiment"][key] for key in wanted} == wanted
-    assert [line["method"] for line in found["tuned"]] == ["local", "fedavg", "fedavg:slow"]
+    assert [line["method"] for line in found["tuned"]] == ["local_rounds", "fedavg", "fedavg:slow"]
     assert {line["site"] for line in found["missed_rounds"] if line["method"] == "fedavg"} >= {"site-1"}
     points = {line["site"]: line["points"] for line in found["curves"] if line["method"] == "fedavg"}
     assert [round for round, _ in points["site-0"]] == [0, 1]
@@ -269,6 +274,10 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         (["simulate", "heart_disease", "--subgroup", "sexx"], "unknown column 'sexx': did you mean 'sex'?"),
         (["simulate", *TINY, "--seeds", "0"], "seeds is 0: expected a whole number of at least 1"),
         (["simulate", *TINY, "--workers", "0"], "workers is 0"),
+        (["simulate", *TINY, "--executor", "slurm"], "executor is 'slurm': expected 'local', 'dask:ADDRESS'"),
+        (["simulate", *TINY, "--executor", "dask:127.0.0.1:1"], "no Dask scheduler answers there"),
+        (["simulate", *TINY, "--executor", "dask:nowhere"], "no Dask scheduler answers there"),
+        (["simulate", *TINY, "--executor", "ray:127.0.0.1:1"], "no Ray cluster answers there"),
         (["simulate", *TINY, "--device", "abacus"], "device is 'abacus'"),
         (["simulate", *TINY, "--public", "300"], "public=300"),
         (["simulate", *TINY, "--out", "file"], "file is a file: expected a folder"),

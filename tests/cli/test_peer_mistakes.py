@@ -57,7 +57,7 @@ FOUND = "--data ROWS --target diagnosis"
         (f"{FOUND} --meet m --column =x", "expected KEY=VALUE"),
         (f"{FOUND} --meet m --listen host:1", "expected one of them"),
         (f"{FOUND} --listen localhost", "expected HOST:PORT"),
-        (f"{FOUND} --meet bogus://x", "expected a folder or an fsspec URL"),
+        (f"{FOUND} --meet bogus://x", "expected a path or an fsspec URL"),
         (f"{FOUND} --meet m --name a/b", "Choose another name"),
         (f"{FOUND} --meet m --public p.csv", "p.csv is not there"),
         (f"{FOUND} --meet m --fingerprint AB", "whom --invite names"),

@@ -121,6 +121,7 @@ def test_three_sequence_models_a_hospital_are_compared(folder: Path) -> None:
         folds=2,
         epochs=2,
         seeds=1,
+        class_balance="balanced",
     )
     assert run.experiment.models == ("tcn", "cnn1d", "lstm")
     assert sorted(run.results["site"].unique()) == ["1", "2"]

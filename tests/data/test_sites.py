@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from peerwise.data import Dataset, Sequences, load, make_sites
+from peerwise.data import Dataset, Sequences, Site, load, make_sites, work_anew
 from peerwise.errors import DataError, PartitionError
 
 
@@ -156,3 +158,41 @@ def test_a_data_set_checks_itself(heart: Dataset, change: dict[str, object], wor
         return
     with pytest.raises(DataError, match=words):
         replace(heart, **change)  # type: ignore[arg-type]
+
+
+def test_a_copy_with_other_values_shares_the_rest(heart: Dataset) -> None:
+    site = make_sites(heart, "natural", seed=4)[0]
+    moved = site.replace(seed=5, state={})
+    assert (moved.seed, site.seed) == (5, 4)
+    assert moved.data is site.data
+    assert moved.state is not site.state
+    blind = site.replace(val=site.val.take(slice(0, 0)), keep=work_anew)
+    assert (len(blind.val), blind.train) == (0, site.train)
+    assert blind.state is site.state
+    with pytest.raises(TypeError, match="vall"):
+        site.replace(vall=site.val)
+
+
+def test_a_site_does_not_change_but_for_its_state(heart: Dataset) -> None:
+    site = make_sites(heart, "natural")[0]
+    for name in (each.name for part in (site.data, site.context) for each in fields(part)):
+        with pytest.raises(AttributeError, match=name):
+            setattr(site, name, None)
+    site.state = {"w": 1}
+    assert site.state == {"w": 1}
+
+
+def test_what_a_site_is_made_from_is_read_there(heart: Dataset) -> None:
+    first = make_sites(heart, "natural", recipes=("logistic",), seed=4)[0]
+    given = {name: getattr(first, name) for name in inspect.signature(Site).parameters}
+    given |= {"device": "cuda", "state": {"w": 1}, "opener": print, "secret": bytes(16), "class_balance": "balanced"}
+    for site in (Site(**given), Site(*given.values())):
+        assert all(getattr(site, name) is value for name, value in given.items())
+
+
+def test_a_site_travels_without_what_works_in_one_process_alone(heart: Dataset) -> None:
+    site = make_sites(heart, "natural", seed=4)[0].replace(keep=lambda parts, work: {}, opener=lambda data, name: None)
+    there = pickle.loads(pickle.dumps(site))  # noqa: S301
+    assert (there.keep, there.opener) == (work_anew, None)
+    assert there.rng("x").integers(2**40) == site.rng("x").integers(2**40)
+    assert np.array_equal(there.train.X, site.train.X, equal_nan=True)

@@ -18,7 +18,7 @@ from peerwise.evaluate import recommend
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("leaderboard", "leaderboard_tables", "leaderboard_evidence", "leaderboard_figure")
-FEW = ("best_single", "fedavg", "global_ensemble", "lgfedavg", "local", "stacking")
+FEW = ("best_single", "fedavg", "global_ensemble", "lgfedavg", "local_rounds", "stacking")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_every_data_set_and_every_kind_is_in_the_grid(study: Any) -> None:
 def test_a_cell_leaves_its_sites_who_could_not_run_and_is_not_done_again(study: Any, finished: Path) -> None:
     lines = pd.read_csv(finished / "heart_disease_vertical" / "sites.csv")
     about = json.loads((finished / "heart_disease_vertical" / "about.json").read_text())
-    assert set(lines["method"]) == {"lgfedavg", "local", "stacking"}
+    assert set(lines["method"]) == {"lgfedavg", "local_rounds", "stacking"}
     assert set(about["cannot"]) == set(FEW) - set(lines["method"])
     assert all("different columns" in why for why in about["cannot"].values())
     assert about["facts"]["sites"] == 3
@@ -73,7 +73,7 @@ def test_the_tables_hold_all_methods_to_their_bars(study: Any, finished: Path, t
     lines, abouts = tables.read(finished)
     key = ["dataset", "kind", "seed", "site"]
     own = lines[lines["method"] == "own"].set_index(key)["accuracy"]
-    alone = lines[lines["method"] == "local"].set_index(key)["accuracy"]
+    alone = lines[lines["method"] == "local_rounds"].set_index(key)["accuracy"]
     for method, bar in (("best_single", own), ("fedavg", alone)):
         part = lines[lines["method"] == method].set_index(key)
         np.testing.assert_allclose(part["accuracy"] - bar.reindex(part.index), part["accuracy_gain"], atol=2e-5)

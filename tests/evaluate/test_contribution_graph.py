@@ -27,8 +27,7 @@ from peerwise.evaluate.contribution import (
 )
 from peerwise.evaluate.contribution_files import load_graph, save_graph
 from peerwise.methods.stacking import Stacking
-from peerwise.run import Experiment, Run, simulate
-from peerwise.run.rounds import run_method
+from peerwise.run import Experiment, Run, run_method, simulate
 
 BY_HAND = {
     "a": {"a": 0.5, "b": 0.3, "c": 0.2},
@@ -241,7 +240,7 @@ def test_a_site_with_random_labels_is_owed_least_by_stacking_and_by_trust() -> N
     for label, method in {"stacking": Stacking(variant="held_out"), "trust": OneShot(NeighbourhoodAccuracy())}.items():
         sites = make_sites(data, "natural", seed=0, recipes=["logistic"])
         run_method(method, sites)
-        run = made_run({(0, label, site.name): method.details(site, site.test.X) for site in sites})
+        run = made_run({(0, label, site.name): method.predict_with_details(site, site.test.X)[1] for site in sites})
         found[label] = contribution_graph(run, label)
         for site in found[label]:
             given_away = found[label].out_degree(site, weight="weight")

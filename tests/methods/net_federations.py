@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -36,4 +35,4 @@ def table_sites() -> list[Site]:
 
 
 def series_sites() -> list[Site]:
-    return [replace(site, recipes=(recipe,)) for site, recipe in zip(sequence_sites(), ("tcn", "lstm"), strict=True)]
+    return [site.replace(recipes=(recipe,)) for site, recipe in zip(sequence_sites(), ("tcn", "lstm"), strict=True)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from peerwise.data import Site, load, make_sites
-from peerwise.exchange import MemoryExchange
-from peerwise.run.rounds import answer, run_method
+from peerwise.federation import answer
+from peerwise.parcels import Parcel
+from peerwise.run import run_method
 
 SMALL: Any = {"rounds": 3, "lr": 0.1}
 
@@ -20,7 +21,19 @@ def answers(sites: list[Site], method: Any) -> list[Any]:
 
 
 def heard_by_all(method: Any, sites: list[Site], rounds: int) -> list[dict[str, Any]]:
-    """What was posted in each round."""
-    exchange = MemoryExchange()
-    run_method(method, sites, exchange)
-    return [exchange.collect(round) for round in range(rounds)]
+    """The parcels that were shared in each round."""
+    found: list[dict[str, Any]] = [{} for _ in range(rounds)]
+    share = method.share
+
+    def recorded(site: Site, round: int) -> Parcel:
+        parcel = share(site, round).frozen()
+        if parcel:
+            found[round][site.name] = parcel
+        return parcel
+
+    method.share = recorded
+    try:
+        run_method(method, sites)
+    finally:
+        del method.share
+    return found

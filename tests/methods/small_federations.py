@@ -10,9 +10,7 @@ from peerwise.parcels import Keep
 
 def hospitals(*recipes: str, keep: Keep | None = None) -> list[Site]:
     sites = make_sites(load("heart_disease"), "natural", recipes=recipes or ("logistic",), seed=0)
-    for site in sites:
-        site.keep = keep or Keep()
-    return sites
+    return [site.replace(keep=keep or Keep()) for site in sites]
 
 
 def table_site(name: str, train: list[int], val: list[int], test: list[int], *recipes: str, seed: int = 0) -> Site:

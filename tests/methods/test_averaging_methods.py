@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from tiny_nets import TwoWeights, begun, distance, furthest, images, play, rows, said, same, slope, tables, uphill
 
 from peerwise.errors import ConfigError, ParcelError
+from peerwise.federation import combine
 from peerwise.methods.fedavg import FedAvg
 from peerwise.methods.fedbn import FedBN
 from peerwise.methods.feddyn import FedDyn
 from peerwise.methods.fedgf import FedGF, common_step
 from peerwise.methods.fedprox import FedProx
 from peerwise.methods.fedsam import FedSAM
-from peerwise.methods.mofedsam import MoFedSAM, momentum_step, steps_an_epoch
+from peerwise.methods.mofedsam import MoFedSAM, momentum_step
 from peerwise.methods.moon import Moon, contrast
 from peerwise.methods.moves import ByMoves
 from peerwise.methods.scaffold import Scaffold
 from peerwise.methods.steps import gradient, gradient_at, pulled_step, sharp_gradient
 from peerwise.models.nets import batch_norm_names, net_parameters
 from peerwise.models.sgd import SGD
-from peerwise.models.training import train
+from peerwise.models.training import steps_an_epoch, train
 from peerwise.parcels import Parcel
 
 LR = 0.1
@@ -284,11 +285,10 @@ def test_a_sender_of_nonsense_is_left_out_and_named(kind: type[FedAvg]) -> None:
     parcels = said(method, sites)
     item = "moves" if issubclass(kind, ByMoves) else "weights"
     broken = {name: np.full_like(array, np.nan) for name, array in parcels["full"][item].items()}
-    told, memory = method.combine(
-        {**parcels, "full": Parcel(**{item: broken, "rows": 5})}, {}, np.random.default_rng(0)
-    )
-    without, _ = method.combine({n: p for n, p in parcels.items() if n != "full"}, {}, np.random.default_rng(0))
-    assert list(told["left_out"]) == ["*@full"]
+    broadcast, memory = combine(method, 0, {**parcels, "full": Parcel(**{item: broken, "rows": 5})}, {}, 0)
+    told = broadcast.content
+    without = combine(method, 0, {n: p for n, p in parcels.items() if n != "full"}, {}, 0)[0].content
+    assert list(broadcast.left_out) == ["full"]
     key = "total" if item == "moves" else "weights"
     assert all(np.array_equal(told[key][name], without[key][name]) for name in without[key])
     assert "full" not in memory.get("sites", [])

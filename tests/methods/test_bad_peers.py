@@ -15,13 +15,12 @@ from torch import nn
 
 from peerwise.data import Rows, Site
 from peerwise.errors import BadOutputs
+from peerwise.federation import PEERS_LEFT_OUT, answer
 from peerwise.methods import GlobalEnsemble, OneShot
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models import OnnxModel
 from peerwise.models.fitted import NetFitted
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 from peerwise.trust import BestSingle, FedDES, OwnOnly, PeerwiseClassifier, PriorAdapted, TrustLearner, UniformAverage
 
 LABELS = [0, 1, 2] * 6
@@ -78,8 +77,7 @@ KEEP = Keep()
 
 
 def here(learner: TrustLearner, inbox: dict[str, Parcel], val: list[int] = LABELS) -> tuple[OneShot, Site]:
-    site = table_site("here", LABELS, val, [0, 1, 2] * 3)
-    site.keep = KEEP
+    site = table_site("here", LABELS, val, [0, 1, 2] * 3).replace(keep=KEEP)
     method = OneShot(learner, folds=2)
     method.share(site, 0)
     method.absorb(site, 0, inbox)
@@ -110,9 +108,8 @@ def test_one_bad_model_of_a_peer_does_not_cost_its_others() -> None:
 
 def test_a_model_that_fails_on_validation_rows_only_is_left_out_too() -> None:
     site = table_site("here", LABELS, LABELS, [0])
-    site.val = Rows(
-        np.asarray(site.val.X) + 100 * (np.arange(len(LABELS)) == 7)[:, None].astype(np.float32), site.val.y
-    )
+    X = np.asarray(site.val.X) + 100 * (np.arange(len(LABELS)) == 7)[:, None].astype(np.float32)
+    site = site.replace(val=Rows(X, site.val.y))
     method = OneShot(BestSingle(), folds=2)
     method.share(site, 0)
     method.absorb(site, 0, GOOD)
@@ -153,7 +150,7 @@ def test_a_new_row_on_which_a_model_fails_is_answered_by_the_own_models(learner:
     X = np.array(site.test.X)
     usual = answer(method, site, X)
     X[[2, 5], 0] = LIMIT + 1
-    found, details = answer(method, site, X), method.details(site, X)
+    found, details = answer(method, site, X), method.predict_with_details(site, X)[1]
     others = [0, 1, 3, 4, 6, 7, 8]
     assert np.allclose(found[others], usual[others], atol=1e-6), "no row answers for another"
     own = OnnxModel(site.state["pool"]["logistic@here"]).predict_proba(X)
@@ -174,12 +171,12 @@ def test_a_new_row_on_which_a_model_fails_is_answered_by_the_own_models(learner:
 def test_where_nothing_fails_nothing_is_told() -> None:
     method, site = here(GlobalEnsemble().learner, GOOD)
     assert PEERS_LEFT_OUT not in site.state
-    assert "left_out" not in method.details(site, site.test.X)
+    assert "left_out" not in method.predict_with_details(site, site.test.X)[1]
 
 
 def test_in_one_process_what_is_left_out_is_a_warning() -> None:
     sites = [table_site(name, LABELS, [], [0, 1, 2]) for name in "ab"]
-    sites[1].classes = ("a", "c", "b")
+    sites[1] = sites[1].replace(classes=("a", "c", "b"))
     with pytest.warns(UserWarning, match=r"site 'a' does without \*@b: ClassMismatch: site 'b' answers over"):
         run_method(OneShot(BestSingle(), folds=2), sites)
     assert sites[0].state["learner"]["names"] == ["logistic@a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 from small_federations import awkward
 
 from peerwise.data import Rows, Site
+from peerwise.federation import answer, learned
 from peerwise.methods import make_method
 from peerwise.parcels import Keep, pack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer, learned
 
 RULES = ["knorae", "knorau", "ola", "lca", "desp", "desknn", "knop", "metades"]
 QUICK: dict[str, dict[str, Any]] = {
@@ -42,14 +41,14 @@ def test_canaries_among_the_test_rows_change_nothing(name: str, keep: Keep) -> N
 
 
 def federation(keep: Keep) -> list[Site]:
-    sites = [replace(site, keep=keep) for site in awkward("logistic", "mlp") if len(site.test) and len(site.val)]
+    sites = [site.replace(keep=keep) for site in awkward("logistic", "mlp") if len(site.test) and len(site.val)]
     public = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
-    return [replace(site, public=public) for site in sites]
+    return [site.replace(public=public) for site in sites]
 
 
 def with_canaries(site: Site) -> Site:
     wrong = (site.test.y + 1) % len(site.classes)
-    return replace(site, test=Rows(np.full_like(site.test.X, 1e6), wrong))
+    return site.replace(test=Rows(np.full_like(site.test.X, 1e6), wrong))
 
 
 def states(site: Site) -> Any:

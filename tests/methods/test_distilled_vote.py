@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from net_federations import image_sites
 
 from peerwise.checks import check_method
 from peerwise.errors import ConfigError, DataError
-from peerwise.methods.base import FELL_BACK
+from peerwise.federation import PEERS_LEFT_OUT, RUN, Session, answer
+from peerwise.federation.method import FELL_BACK
 from peerwise.methods.distilled_vote import DistilledVote
 from peerwise.methods.fedov import FedOV
 from peerwise.methods.fedsov import FedSOV
 from peerwise.methods.open_voting import built_net
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.methods.registry import make_method
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import net_probabilities
 from peerwise.parcels import Parcel
-from peerwise.run.rounds import RUN, answer, begin, run_method
+from peerwise.run import run_method
 
 
 def digit_sites(public=60):
@@ -28,7 +26,7 @@ def digit_sites(public=60):
     sites = image_sites(("cnn8", "cnn8", "cnn8"), rows=60)
     spare = image_sites(("cnn8", "cnn8", "cnn8"), rows=60 + public)
     rows = np.concatenate([site.train.X[60:] for site in spare])
-    return [replace(site, public=rows) for site in sites]
+    return [site.replace(public=rows) for site in sites]
 
 
 def test_it_keeps_the_contract_of_a_method():
@@ -56,14 +54,14 @@ def test_the_student_answers_as_the_vote_does_and_is_the_same_everywhere(taught)
     assert len(np.unique(said.argmax(axis=1))) == 10
     for site in sites[1:]:
         assert np.array_equal(answer(method, site, sites[0].test.X), answer(method, sites[0], sites[0].test.X))
-    assert set(method.details(sites[0], sites[0].test.X)) == {"own"}
+    assert set(method.predict_with_details(sites[0], sites[0].test.X)[1]) == {"own"}
 
 
 def test_public_rows_decide_what_the_student_knows(taught):
     """Of public rows of one class a student learns next to nothing of the others."""
     method, sites = taught
     one_class = sites[0].train.X[sites[0].train.y == 3]
-    poor = [replace(site, public=np.concatenate([one_class] * 6), state={}) for site in sites]
+    poor = [site.replace(public=np.concatenate([one_class] * 6), state={}) for site in sites]
     run_method(method, poor)
     assert right(method, sites) > 0.5
     assert right(method, poor) < 0.3
@@ -82,9 +80,9 @@ def test_the_nets_are_those_of_the_method_that_they_are_named_after():
     for name, whole in (("fedov", FedOV(local_epochs=2)), ("fedsov", FedSOV(local_epochs=2, compress="none"))):
         method = DistilledVote(nets=name, local_epochs=2)
         assert method.plan() == whole.plan()
-        begin(method, sites[0])
+        Session(method, sites[0])
         mine = method.share(sites[0], 0)
-        begin(whole, sites[0])
+        Session(whole, sites[0])
         assert whole.share(sites[0], 0) == mine
 
 
@@ -102,7 +100,7 @@ def shared(sites):
     """Every site has trained and said its net, and heard nothing."""
     method = DistilledVote(local_epochs=1, student_epochs=1)
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     return method, {site.name: method.share(site, 0) for site in sites}
 
 
@@ -123,20 +121,20 @@ def test_a_site_without_a_net_of_its_own_votes_with_those_of_its_peers():
     sites = digit_sites()
     _, nets = shared(sites[1:])
     method, late = DistilledVote(local_epochs=1), sites[0]
-    begin(method, late)
+    Session(method, late)
     assert np.allclose(answer(method, late, late.test.X), 0.1)
     method.absorb(late, 0, nets)
     method.absorb(sites[1], 0, nets)
     assert "own" not in late.state
     assert np.array_equal(answer(method, late, late.test.X), answer(method, sites[1], late.test.X))
-    found = method.details(late, late.test.X)
+    found = method.predict_with_details(late, late.test.X)[1]
     assert found["models"] == ["cnn8@site-1", "cnn8@site-2"]
     assert "own" not in found
 
 
 def test_rows_on_which_the_student_is_no_number_are_answered_by_the_vote():
     sites = image_sites(("cnn8", "cnn8"), rows=20)
-    sites = [replace(site, public=site.train.X[:5]) for site in sites]
+    sites = [site.replace(public=site.train.X[:5]) for site in sites]
     method, nets = shared(sites)
     for site in sites:
         method.absorb(site, 0, nets)
@@ -172,14 +170,14 @@ def test_a_site_that_the_student_has_not_reached_votes():
     sites = digit_sites()
     method = DistilledVote(local_epochs=1, student_epochs=1)
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     nobody = answer(method, sites[0], sites[0].test.X)
     assert np.allclose(nobody, 0.1)
     inbox = {site.name: method.share(site, 0) for site in sites}
     method.absorb(sites[0], 0, inbox)
     vote = method.vote(sites[0], sites[0].test.X)
     assert np.array_equal(answer(method, sites[0], sites[0].test.X), vote.probabilities)
-    assert "trust" in method.details(sites[0], sites[0].test.X)
+    assert "trust" in method.predict_with_details(sites[0], sites[0].test.X)[1]
 
 
 def after_one_round():
@@ -187,7 +185,7 @@ def after_one_round():
     sites = digit_sites()
     method = DistilledVote(local_epochs=1, student_epochs=1)
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     nets = {site.name: method.share(site, 0) for site in sites}
     for site in sites:
         method.absorb(site, 0, nets)

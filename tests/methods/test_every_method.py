@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,13 @@ from peerwise.checks import check_method
 from peerwise.checks.method import awkward_sites
 from peerwise.data import load, make_sites
 from peerwise.errors import ConfigError, DataError
-from peerwise.methods import Centralised, Local, Method, method_class, method_names
+from peerwise.federation import answer
+from peerwise.methods import Method, method_class, method_names
 from peerwise.methods.by_rounds import BUDGET, ByRounds
+from peerwise.methods.centralised_rounds import CentralisedRounds
 from peerwise.methods.co_training import CoTraining
-from peerwise.run.rounds import answer, run_method
+from peerwise.methods.local_rounds import LocalRounds
+from peerwise.run import run_method
 
 AVERAGING = ["fedavg", "fedprox", "fedbn", "scaffold", "moon", "feddyn", "fedsam", "mofedsam", "fedgf"]
 PERSONAL = ["ditto", "apfl", "perfedavg", "pfedme", "fedphp"]
@@ -24,7 +26,7 @@ KNOWLEDGE = ["fml", "fedkd", "lgfedavg", "fedgh", "fedproto", "fedtgp"]
 NAMES = [*AVERAGING, *PERSONAL, *KNOWLEDGE, "fedmosaic", "fedct", "perfedckt"]
 KINDS: dict[str, Any] = {name: method_class(name) for name in NAMES}
 SAME_NETS = {*AVERAGING, *PERSONAL}
-EVERY = {**KINDS, "local": Local.by_rounds(), "centralised": Centralised.by_rounds()}
+EVERY = {**KINDS, "local_rounds": LocalRounds, "centralised_rounds": CentralisedRounds}
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -40,13 +42,13 @@ def test_every_kind_of_fedmosaic_passes_the_check_kit(settings: dict[str, Any]) 
 def test_a_federation_with_models_of_any_kind_passes_the_check_kit() -> None:
     def mixed() -> list[Any]:
         kinds = ("mlp", "logistic", "forest", "logistic", "mlp")
-        return [replace(site, recipes=(kind,)) for site, kind in zip(awkward_sites(), kinds, strict=True)]
+        return [site.replace(recipes=(kind,)) for site, kind in zip(awkward_sites(), kinds, strict=True)]
 
     check_method(KINDS["fedmosaic"](rounds=2, lr=0.05), mixed)
 
 
 def test_every_name_of_the_papers_is_there() -> None:
-    assert {*NAMES, "local", "centralised", "peerwise"} <= set(method_names())
+    assert {*NAMES, "local", "local_rounds", "centralised", "centralised_rounds", "peerwise"} <= set(method_names())
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -79,7 +81,7 @@ def test_a_budget_that_cannot_be_is_refused(name: str, settings: dict[str, Any],
 @pytest.mark.parametrize("name", sorted(SAME_NETS))
 def test_methods_that_average_weights_refuse_different_nets_before_any_work(name: str) -> None:
     first, second, *_ = awkward_sites(("mlp",))
-    image = replace(second, kind="image", recipes=("cnn8",))
+    image = second.replace(kind="image", recipes=("cnn8",))
     with pytest.raises(DataError, match=r"has a mlp, site .* a cnn8: .* needs the same architecture everywhere"):
         KINDS[name]().check_sites([first, image])
 
@@ -87,7 +89,7 @@ def test_methods_that_average_weights_refuse_different_nets_before_any_work(name
 @pytest.mark.parametrize("name", sorted(set(NAMES) - SAME_NETS))
 def test_the_others_take_sites_with_different_nets(name: str) -> None:
     first, second, *_ = awkward_sites(("mlp",))
-    image = replace(second, kind="image", recipes=("cnn8",))
+    image = second.replace(kind="image", recipes=("cnn8",))
     KINDS[name]().check_sites([first, image])
 
 

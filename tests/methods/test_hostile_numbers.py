@@ -10,10 +10,10 @@ import pytest
 from small_federations import table_site
 
 from peerwise.data import Site
+from peerwise.federation import Session, combine
 from peerwise.methods import Inbox, Method, make_method
 from peerwise.methods.low_rank import MOST_NUMBERS, rebuilt
 from peerwise.parcels import Parcel
-from peerwise.run.rounds import begin, combined, speak
 
 LABELS = [0, 1, 2] * 6
 SENDS = {
@@ -37,8 +37,7 @@ NUMBERS: dict[str, Any] = {
 
 def site(name: str) -> Site:
     made = table_site(name, LABELS, LABELS, LABELS, "mlp")
-    made.public = made.test.X[:6]
-    return made
+    return made.replace(public=made.test.X[:6])
 
 
 def replaced(node: Any, number: Any) -> Any:
@@ -56,19 +55,18 @@ def said() -> dict[str, tuple[Method, dict[str, Parcel]]]:
         method = make_method(name, settings, folds=2, epochs=1, sites=3)
         parcels = {}
         for sender in ("a", "b", "c"):
-            begin(method, here := site(sender))
-            here.public = site("a").public
+            Session(method, here := site(sender))
+            here = here.replace(public=site("a").public)
             here.state["public"] = "the same"
-            parcels[sender] = speak(method, here, 0)
+            parcels[sender] = Session(method, here, here.state).step(None, 0)
         found[name] = (method, parcels)
     return found
 
 
 def told_by(method: Method, inbox: Inbox) -> dict[str, Any]:
-    """What the sites are told, the second one where each is told something else, but for whom it does without."""
-    told, _ = combined(method, 0, inbox, {}, 0)
-    one = told if isinstance(told, Parcel) else told["b"]
-    return {name: item for name, item in one.items() if name != "left_out"}
+    """What the sites are told, the second one where each is told something else."""
+    told = combine(method, 0, inbox, {}, 0)[0].content
+    return dict(told if isinstance(told, Parcel) else told["b"])
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -79,9 +77,8 @@ def test_numbers_that_would_break_every_net_cost_their_sender_alone(
     method, parcels = said[name]
     honest = {sender: parcels[sender] for sender in ("b", "c")}
     hostile = Parcel(**{**parcels["a"], SENDS[name]: replaced(parcels["a"][SENDS[name]], NUMBERS[number])})
-    told, _ = combined(method, 0, {"a": hostile, **honest}, {}, 0)
-    named = told if isinstance(told, Parcel) else told["b"]
-    assert list(named["left_out"]) == ["*@a"]
+    told, _ = combine(method, 0, {"a": hostile, **honest}, {}, 0)
+    assert list(told.left_out) == ["a"]
     assert Parcel(**told_by(method, {"a": hostile, **honest})) == Parcel(**told_by(method, honest))
 
 
@@ -91,24 +88,24 @@ def test_a_class_code_beyond_all_numbers_is_not_taken_for_another_class(
     """As a signed number it would count from the end."""
     method, parcels = said["fedproto"]
     labels = np.full(3, 2**64 - 2, np.uint64) - np.arange(3, dtype=np.uint64)
-    told, _ = combined(method, 0, {**parcels, "a": Parcel(means=parcels["a"]["means"], labels=labels)}, {}, 0)
-    assert list(told["left_out"]) == ["*@a"]
-    assert told["labels"].tolist() == [0, 1, 2]
+    told, _ = combine(method, 0, {**parcels, "a": Parcel(means=parcels["a"]["means"], labels=labels)}, {}, 0)
+    assert list(told.left_out) == ["a"]
+    assert told.content["labels"].tolist() == [0, 1, 2]
 
 
 def test_rows_beyond_all_counting_do_not_outweigh_everybody(
     said: dict[str, tuple[Method, dict[str, Parcel]]],
 ) -> None:
     method, parcels = said["fedavg"]
-    told, _ = combined(method, 0, {**parcels, "a": Parcel(weights=parcels["a"]["weights"], rows=10**30)}, {}, 0)
-    assert list(told["left_out"]) == ["*@a"]
+    told, _ = combine(method, 0, {**parcels, "a": Parcel(weights=parcels["a"]["weights"], rows=10**30)}, {}, 0)
+    assert list(told.left_out) == ["a"]
 
 
 def test_what_is_said_of_a_bad_parcel_is_short(said: dict[str, tuple[Method, dict[str, Parcel]]]) -> None:
     method, parcels = said["fedavg"]
     endless = {"x" * 1_000_000: np.full(2, np.nan)}
-    told, _ = combined(method, 0, {**parcels, "a": Parcel(weights=endless, rows=1)}, {}, 0)
-    assert len(told["left_out"]["*@a"]) < 400
+    told, _ = combine(method, 0, {**parcels, "a": Parcel(weights=endless, rows=1)}, {}, 0)
+    assert len(told.left_out["a"]) < 400
 
 
 def test_two_thin_factors_of_a_huge_matrix_are_refused_before_there_is_memory_for_it(
@@ -118,7 +115,7 @@ def test_two_thin_factors_of_a_huge_matrix_are_refused_before_there_is_memory_fo
     assert side * side > MOST_NUMBERS
     method, parcels = said["fedkd"]
     bomb = {"huge": {"left": np.ones((side, 1), np.float32), "right": np.ones((1, side), np.float32)}}
-    told, _ = combined(method, 0, {**parcels, "a": Parcel(weights=bomb)}, {}, 0)
-    assert "400,000,000 numbers" in told["left_out"]["*@a"]
+    told, _ = combine(method, 0, {**parcels, "a": Parcel(weights=bomb)}, {}, 0)
+    assert "400,000,000 numbers" in told.left_out["a"]
     thin = {"small": {"left": np.ones((3, 1), np.float32), "right": np.ones((1, 4), np.float32)}}
     assert rebuilt(thin)["small"].tolist() == np.ones((3, 4)).tolist()

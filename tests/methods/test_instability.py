@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from small_federations import awkward, hospitals, table_site
 
 from peerwise.data import Rows, Site
+from peerwise.federation import answer
 from peerwise.methods import GlobalEnsemble, OneShot
 from peerwise.methods.instability import DECIDES, MOST_ROWS, instability
 from peerwise.parcels import Parcel, pack, unpack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 from peerwise.trust import BestSingle, OwnOnly, PeerwiseClassifier
 
 LABELS = [0, 1, 2] * 15
@@ -27,13 +25,13 @@ def sure_site(name: str, *, misled: bool = False, rows: list[int] | None = None)
         X[np.arange(len(part)), part.y] = 5.0
         return Rows(X, (part.y + 1) % 3 if misled else part.y)
 
-    return replace(site, **{part: plain(getattr(site, part)) for part in ("train", "val", "test")})
+    return site.replace(**{part: plain(getattr(site, part)) for part in ("train", "val", "test")})
 
 
 def at_home(site: Site) -> Site:
     """The same site with true labels: its models were trained by other ones."""
     back = {part: getattr(site, part) for part in ("train", "val")}
-    return replace(site, **{part: Rows(rows.X, (rows.y - 1) % 3) for part, rows in back.items()})
+    return site.replace(**{part: Rows(rows.X, (rows.y - 1) % 3) for part, rows in back.items()})
 
 
 def fitted(learner: BestSingle | PeerwiseClassifier, *peers: Site) -> tuple[OneShot, Site]:
@@ -64,7 +62,7 @@ def test_a_peer_without_whom_every_answer_would_be_wrong_decides_them_all() -> N
 
 def test_a_peer_whose_models_another_has_too_decides_nothing() -> None:
     good = sure_site("good")
-    method, here = fitted(BestSingle(), good, replace(good, name="twin", state={}))
+    method, here = fitted(BestSingle(), good, good.replace(name="twin", state={}))
     found = instability(method, here)
     assert [influence.changed for influence in found.by_peer.values()] == [0, 0]
     assert found.accuracy == 1
@@ -109,7 +107,7 @@ def test_it_is_measured_from_a_state_that_was_kept_and_changes_no_answer() -> No
     site = sites[1]
     before = answer(method, site, site.test.X)
     usual = instability(method, site)
-    again = instability(method, replace(site, state=unpack(*pack(site.state))))
+    again = instability(method, site.replace(state=unpack(*pack(site.state))))
     assert usual == again
     assert np.array_equal(before, answer(method, site, site.test.X))
 
@@ -126,7 +124,7 @@ def test_sites_with_little_to_learn_from_are_measured_or_said_to_have_no_rows() 
 
 def test_a_single_row_says_nothing() -> None:
     method, here = fitted(BestSingle(), sure_site("good"))
-    here.train, here.val = here.train.take(slice(1)), here.val.take(slice(0))
+    here = here.replace(train=here.train.take(slice(1)), val=here.val.take(slice(0)))
     here.state["own"]["held_out"] = here.state["own"]["held_out"][:1]
     found = instability(method, here)
     assert found.rows == 0

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError
+from peerwise.federation import Session, answer, combine
 from peerwise.methods.by_rounds import ByRounds
 from peerwise.methods.fedgh import FedGH
 from peerwise.methods.fedkd import FedKD, distil_step
@@ -24,11 +25,11 @@ from peerwise.methods.fedproto import FedProto
 from peerwise.methods.fedtgp import FedTGP
 from peerwise.methods.fml import FML, mutual_step
 from peerwise.methods.lgfedavg import LGFedAvg
-from peerwise.methods.local_by_rounds import LocalByRounds
+from peerwise.methods.local_rounds import LocalRounds
 from peerwise.methods.low_rank import compressed, in_shape_of, kept_rank, rebuilt, truncated
 from peerwise.models.sgd import SGD
 from peerwise.parcels import Parcel
-from peerwise.run.rounds import answer, begin, run_method
+from peerwise.run import run_method
 
 RNG = np.random.default_rng
 METHODS: list[Callable[..., ByRounds]] = [FML, FedKD, LGFedAvg]
@@ -41,7 +42,7 @@ def softmax(logits: NDArray[Any]) -> NDArray[Any]:
 
 def begun(method: ByRounds, sites: list[Site]) -> list[Site]:
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     return sites
 
 
@@ -187,7 +188,8 @@ def test_fedkd_sends_and_hears_less_than_the_student_weighs() -> None:
     sites = begun(method, image_sites())
     inbox = shared(method, sites)
     whole = plain.share(begun(plain, image_sites())[0], 0).nbytes
-    heard, memory = method.combine(inbox, {}, RNG(0))
+    broadcast, memory = combine(method, 0, inbox, {}, 0)
+    heard = broadcast.content
     assert max(parcel.nbytes for parcel in inbox.values()) < whole
     assert heard.nbytes < whole
     values = sum(
@@ -214,8 +216,8 @@ def test_fedkd_keeps_more_energy_from_round_to_round() -> None:
     memory: dict[str, Any] = {}
     ranks = []
     for _ in range(4):
-        told, memory = method.combine(inbox, memory, RNG(0))
-        ranks.append(told["weights"]["w"]["left"].shape[1])
+        told, memory = combine(method, 0, inbox, memory, 0)
+        ranks.append(told.content["weights"]["w"]["left"].shape[1])
     assert ranks == [1, 2, 2, 3]
 
 
@@ -223,13 +225,13 @@ def test_fedkd_goes_on_without_a_sender_of_bad_factors() -> None:
     method = FedKD(rounds=2)
     sites = begun(method, image_sites())
     inbox = shared(method, sites)
-    good = method.combine({name: inbox[name] for name in ("site-0", "site-1")}, {}, RNG(0))[0]
+    good = combine(method, 0, {name: inbox[name] for name in ("site-0", "site-1")}, {}, 0)[0]
     name = next(name for name, item in inbox["site-2"]["weights"].items() if isinstance(item, dict))
     broken = {**inbox["site-2"]["weights"], name: {"left": np.ones((3, 2)), "right": np.ones((5, 3))}}
-    heard = method.combine({**inbox, "site-2": Parcel(weights=broken)}, {}, RNG(0))[0]
-    assert list(heard["left_out"]) == ["*@site-2"]
-    assert "(3, 2)" in heard["left_out"]["*@site-2"]
-    assert Parcel(weights=heard["weights"]) == good
+    heard = combine(method, 0, {**inbox, "site-2": Parcel(weights=broken)}, {}, 0)[0]
+    assert list(heard.left_out) == ["site-2"]
+    assert "(3, 2)" in heard.left_out["site-2"]
+    assert heard.content == good.content
 
 
 def test_fml_averages_students_alike_and_keeps_the_own_net_at_home() -> None:
@@ -258,7 +260,7 @@ def test_fml_with_all_weight_on_labels_trains_the_own_net_as_if_alone() -> None:
     # cnn8 and cnn16 have no dropout, so both trainings draw the same chance
     together, alone = image_sites(("cnn16", "cnn8")), image_sites(("cnn16", "cnn8"))
     run_method(FML(alpha=1.0, rounds=2), together)
-    run_method(LocalByRounds(rounds=2), alone)
+    run_method(LocalRounds(rounds=2), alone)
     for one, other in zip(together, alone, strict=True):
         for name, value in one.state["net"].items():
             assert value == pytest.approx(other.state["net"][name], abs=1e-6)
@@ -267,7 +269,7 @@ def test_fml_with_all_weight_on_labels_trains_the_own_net_as_if_alone() -> None:
 def test_lgfedavg_shares_heads_and_keeps_backbones_bit_for_bit() -> None:
     method = LGFedAvg(embedding=32, rounds=2)
     sites = begun(method, image_sites(rows=30))
-    sites[0].train = sites[0].train.take(slice(0, 10))
+    sites[0] = sites[0].replace(train=sites[0].train.take(slice(0, 10)))
     inbox = shared(method, sites)
     before = [dict(site.state["net"]) for site in sites]
     heard, _ = method.combine(inbox, {}, RNG(0))
@@ -304,13 +306,13 @@ def test_sites_with_different_nets_learn_together(
 def test_a_site_that_joins_late_hears_first_and_then_takes_part(method: Callable[..., ByRounds]) -> None:
     chosen = method(rounds=3)
     sites = begun(chosen, image_sites())
-    heard, memory = chosen.combine(shared(chosen, sites[:2]), {}, RNG(0))
+    heard, memory = combine(chosen, 0, shared(chosen, sites[:2]), {}, 0)
     for site in sites:
-        chosen.absorb(site, 0, heard)
-    heard, _ = chosen.combine(shared(chosen, sites[1:], 1), memory, RNG(1))
-    assert "left_out" not in heard
+        chosen.absorb(site, 0, heard.content)
+    heard, _ = combine(chosen, 1, shared(chosen, sites[1:], 1), memory, 0)
+    assert not heard.left_out
     for site in sites:
-        chosen.absorb(site, 1, heard)
+        chosen.absorb(site, 1, heard.content)
 
 
 def test_values_out_of_range_are_refused() -> None:

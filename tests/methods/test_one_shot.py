@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from small_federations import awkward, hospitals, sequence_sites, table_site
 
 from peerwise.data import Rows, Site, work_anew
 from peerwise.errors import ModelError
+from peerwise.federation import answer, answer_with_details
 from peerwise.methods import OneShot, make_method, method_class, method_names
 from peerwise.methods.by_rounds import ByRounds
 from peerwise.models import OnnxModel, find_recipe, out_of_fold
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 from peerwise.trust import (
     BestSingle,
     DecisionMLP,
@@ -48,6 +47,16 @@ SHORT: dict[str, dict[str, Any]] = {
 
 
 ROW_BY_ROW = {"trust", "fallback", "says", "own", "unknown", "by_k"}
+
+
+class Counting(UniformAverage):
+    """Counts how often it is asked for a decision."""
+
+    decisions = 0
+
+    def _decide(self, logits: Any, X: Any) -> Any:
+        Counting.decisions += 1
+        return super()._decide(logits, X)
 
 
 class Recorder(OwnOnly):
@@ -83,7 +92,7 @@ def test_every_learner_answers_for_four_hospitals(learner: TrustLearner, keep: K
     for site in sites:
         found = answer(method, site, site.test.X)
         assert np.allclose(found.sum(axis=1), 1)
-        trust = method.details(site, site.test.X)["trust"]
+        trust = method.predict_with_details(site, site.test.X)[1]["trust"]
         assert trust.shape == (len(site.test), 8)
         assert np.allclose(trust.sum(axis=1), 1)
 
@@ -128,11 +137,11 @@ def test_peers_columns_and_validation_rows_are_ordinary_predictions(recorded: tu
 def test_columns_keep_their_models_when_the_state_was_kept_on_disk(recorded: tuple[OneShot, list[Site]]) -> None:
     method, sites = recorded
     for site in sites:
-        says = method.details(site, site.test.X)["says"]
+        says = method.predict_with_details(site, site.test.X)[1]["says"]
         for column, name in enumerate(names_at(site)):
             own_words = OnnxModel(site.state["pool"][name]).predict_logits(site.test.X).argmax(axis=1)
             assert (says[:, column] == own_words).all(), f"column {column} is not {name} at {site.name}"
-        trust = method.details(site, site.test.X)["trust"][0]
+        trust = method.predict_with_details(site, site.test.X)[1]["trust"][0]
         trusted = {names_at(site)[column] for column in np.flatnonzero(trust)}
         assert trusted == {f"{model}@{site.name}" for model in ("mlp", "logistic", "forest")}
 
@@ -148,7 +157,7 @@ def test_a_model_that_memorises_noise_does_not_look_good_in_its_own_column() -> 
     rng = np.random.default_rng(0)
     site = table_site("noise", [0], [0], [0], "boosting")
     y = rng.integers(0, 2, 200)
-    site.train = Rows(rng.normal(size=(200, 4)).astype(np.float32), y)
+    site = site.replace(train=Rows(rng.normal(size=(200, 4)).astype(np.float32), y))
     method = OneShot(OwnOnly())
     parcel = method.share(site, 0)
     in_sample = OnnxModel(parcel["models"]["boosting"]).predict_logits(site.train.X).argmax(axis=1)
@@ -165,7 +174,7 @@ def test_a_parcel_holds_models_and_class_names_and_no_row(recipe: str) -> None:
     for place, feature in enumerate(site.features):
         if not feature.is_category:
             X[0, place] = canary[place]
-    site.train = Rows(X, site.train.y)
+    site = site.replace(train=Rows(X, site.train.y))
     parcel = OneShot(OwnOnly(), folds=2, epochs=2).share(site, 0)
     assert set(parcel) == {"models", "classes"}
     assert set(parcel["models"]) == {recipe}
@@ -184,9 +193,8 @@ def test_a_parcel_holds_models_and_class_names_and_no_row(recipe: str) -> None:
 
 @pytest.mark.parametrize("name", method_names())
 def test_sites_with_little_to_learn_from_run_through_every_method(name: str) -> None:
-    sites = awkward("logistic", "mlp")
-    for site in sites:
-        site.public = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
+    public = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
+    sites = [site.replace(public=public) for site in awkward("logistic", "mlp")]
     few: dict[str, Any] = {"rounds": 3} if issubclass(method_class(name), ByRounds) else {}
     method = make_method(name, SHORT.get(name, few), folds=3, epochs=2)
     run_method(method, sites)
@@ -194,15 +202,15 @@ def test_sites_with_little_to_learn_from_run_through_every_method(name: str) -> 
         found = answer(method, restarted(site), site.test.X)
         assert found.shape == (len(site.test), 3)
         assert np.allclose(found.sum(axis=1), 1)
-        details = method.details(site, site.val.X) if len(site.val) else {}
+        details = answer_with_details(method, site, site.val.X)[1]
         assert all(len(details[key]) == len(site.val) for key in ROW_BY_ROW & set(details))
 
 
 def test_one_seed_gives_the_same_answers_and_another_gives_others() -> None:
     def answers(seed: int) -> NDArray[np.float64]:
         sites = [table_site(name, [0, 1, 2] * 10, [0, 1, 2], [0, 1, 2] * 5, "mlp", seed=seed) for name in "ab"]
-        for site in sites:
-            site.test = Rows(np.ones((4, 4), dtype=np.float32), np.zeros(4, dtype=np.int64))
+        test = Rows(np.ones((4, 4), dtype=np.float32), np.zeros(4, dtype=np.int64))
+        sites = [site.replace(test=test) for site in sites]
         method = OneShot(DecisionMLP(epochs=3, vote="soft"), folds=2, epochs=2)
         run_method(method, sites)
         return np.concatenate([answer(method, site, site.test.X) for site in sites])
@@ -244,20 +252,19 @@ def test_a_recipe_for_another_kind_of_rows_is_refused_before_any_training() -> N
     def never(parts: Any, work: Any) -> Any:
         raise AssertionError("something was trained")
 
-    site.keep = never
+    site = site.replace(keep=never)
     with pytest.raises(ModelError, match=r"'small_cnn' takes image rows, site 'here' has table rows.*logistic"):
         OneShot(OwnOnly()).share(site, 0)
 
 
 def test_a_site_without_models_is_refused() -> None:
-    site = table_site("here", [0, 1, 2], [], [0])
-    site.recipes = ()
+    site = table_site("here", [0, 1, 2], [], [0]).replace(recipes=())
     with pytest.raises(ModelError, match=r"'here' has no models to train"):
         OneShot(OwnOnly()).share(site, 0)
 
 
 def test_a_second_method_on_the_same_sites_finds_their_models_trained() -> None:
-    sites = [replace(site, keep=work_anew) for site in hospitals()]
+    sites = [site.replace(keep=work_anew) for site in hospitals()]
     run_method(OneShot(BestSingle(), folds=2), sites)
     first = {site.name: site.state["own"]["models"] for site in sites}
     trained = sites[0].state["seconds"]["train"]
@@ -266,17 +273,33 @@ def test_a_second_method_on_the_same_sites_finds_their_models_trained() -> None:
     assert sites[0].state["run"]["seconds"]["share"] < trained / 2
 
 
+def balanced_hospitals() -> list[Site]:
+    return [site.replace(class_balance="balanced") for site in hospitals()]
+
+
 @pytest.mark.parametrize(
     ("sites", "given", "used"),
     [
         (hospitals, None, None),
-        (lambda: sequence_sites("tcn"), None, "balanced_accuracy"),
-        (lambda: sequence_sites("tcn"), "accuracy", "accuracy"),
+        (lambda: sequence_sites("tcn"), None, None),
+        (balanced_hospitals, None, "balanced_accuracy"),
+        (balanced_hospitals, "accuracy", "accuracy"),
     ],
 )
-def test_peerwise_answers_for_balanced_accuracy_where_its_models_count_classes_alike(
+def test_peerwise_answers_for_balanced_accuracy_where_classes_are_balanced(
     sites: Callable[[], list[Site]], given: Metric | None, used: str | None
 ) -> None:
     method, federation = OneShot(PeerwiseClassifier(metric=given), folds=2, epochs=2), sites()
     run_method(method, federation)
     assert {method.learner_at(site).get_params()["metric"] for site in federation} == {used}
+
+
+def test_answers_and_their_details_are_one_decision() -> None:
+    method, sites = OneShot(Counting(), folds=2, epochs=2), hospitals()
+    run_method(method, sites)
+    expected = answer(method, sites[0], sites[0].test.X)
+    Counting.decisions = 0
+    found, details = answer_with_details(method, sites[0], sites[0].test.X)
+    assert Counting.decisions == 1
+    assert np.array_equal(found, expected)
+    assert details["trust"].shape == (len(found), len(details["models"]))

@@ -10,10 +10,11 @@ from net_federations import image_sites
 
 from peerwise.checks import check_method
 from peerwise.errors import ConfigError
+from peerwise.federation import RUN, Session, answer
 from peerwise.methods.fedsov import FedSOV
 from peerwise.methods.peerwise_open import PeerwiseOpen
 from peerwise.parcels import Keep
-from peerwise.run.rounds import RUN, answer, begin, run_method
+from peerwise.run import run_method
 
 LIGHT = {"local_epochs": 15, "batch_size": 16, "lr": 0.003, "folds": 2}
 
@@ -22,9 +23,9 @@ def split_digits():
     """Digits up to 4 at one site, from 5 at the next, some of all at the third."""
     sites = image_sites(("cnn8", "cnn8", "cnn8"), rows=90)
     low, high = sites[0].train.y < 5, sites[1].train.y >= 5
-    sites[0] = replace(sites[0], train=sites[0].train.take(low))
-    sites[1] = replace(sites[1], train=sites[1].train.take(high))
-    sites[2] = replace(sites[2], train=sites[2].train.take(slice(30)))
+    sites[0] = sites[0].replace(train=sites[0].train.take(low))
+    sites[1] = sites[1].replace(train=sites[1].train.take(high))
+    sites[2] = sites[2].replace(train=sites[2].train.take(slice(30)))
     return sites
 
 
@@ -35,7 +36,7 @@ def fitted():
     for signal in ("none", "column", "mask"):
         method = PeerwiseOpen(signal=signal, **LIGHT)
         run_method(method, sites)
-        found[signal] = method, [replace(site, state=site.state) for site in sites]
+        found[signal] = method, [site.replace() for site in sites]
     return found
 
 
@@ -49,13 +50,13 @@ def test_a_site_answers_better_than_its_own_net(fitted, signal):
     poor = sites[2]
     every = [site.test for site in sites[:2]]
     X, y = np.concatenate([rows.X for rows in every]), np.concatenate([rows.y for rows in every])
-    own = method.details(poor, X)["own"].argmax(axis=1)
+    own = method.predict_with_details(poor, X)[1]["own"].argmax(axis=1)
     assert (answer(method, poor, X).argmax(axis=1) == y).mean() > (own == y).mean()
 
 
 def test_who_says_unknown_is_not_consulted(fitted):
     method, sites = fitted["mask"]
-    details = method.details(sites[2], sites[0].test.X)
+    details = method.predict_with_details(sites[2], sites[0].test.X)[1]
     lost = method.open_outputs(sites[2], sites[0].test.X).argmax(axis=2) == 10
     some = ~lost.all(axis=1)
     assert (lost & some[:, None]).any()
@@ -65,13 +66,13 @@ def test_who_says_unknown_is_not_consulted(fitted):
 
 def test_without_the_signal_some_of_those_are(fitted):
     method, sites = fitted["none"]
-    details = method.details(sites[2], sites[0].test.X)
+    details = method.predict_with_details(sites[2], sites[0].test.X)[1]
     assert (details["trust"][details["unknown"] > 0.5] > 0).any()
 
 
 def test_with_a_mask_the_answer_is_the_mean_that_the_trust_says(fitted):
     method, sites = fitted["mask"]
-    details = method.details(sites[2], sites[2].test.X)
+    details = method.predict_with_details(sites[2], sites[2].test.X)[1]
     known = method.open_outputs(sites[2], sites[2].test.X)[:, :, :-1]
     mixed = np.einsum("nm,nmc->nc", details["trust"], known / known.sum(axis=2, keepdims=True))
     assert np.allclose(answer(method, sites[2], sites[2].test.X), mixed, atol=1e-6)
@@ -92,9 +93,9 @@ def test_rows_of_other_groups_are_answered_anew():
     """What is kept of one run must not answer for another in which the rows of one person stay together."""
     keep, method, found = Keep(), PeerwiseOpen(local_epochs=1, folds=2), []
     for group in (None, np.array(["one person"] * 20, dtype=object)):
-        site = replace(image_sites(("cnn8", "cnn8"), rows=20)[0], keep=keep)
-        site.train = replace(site.train, group=group)
-        begin(method, site)
+        site = image_sites(("cnn8", "cnn8"), rows=20)[0]
+        site = site.replace(keep=keep, train=replace(site.train, group=group))
+        Session(method, site)
         method.share(site, 0)
         found.append(site.state["held_out"])
     assert not np.array_equal(*found)
@@ -113,7 +114,7 @@ def test_it_sends_what_the_vote_sends():
 
 def test_canary_labels_of_the_test_rows_change_nothing():
     sites = split_digits()
-    turned = [replace(site, test=replace(site.test, y=(site.test.y + 1) % 10)) for site in split_digits()]
+    turned = [site.replace(test=replace(site.test, y=(site.test.y + 1) % 10)) for site in split_digits()]
     method = PeerwiseOpen(local_epochs=1, folds=2)
     for federation in (sites, turned):
         run_method(method, federation)
@@ -133,6 +134,6 @@ def test_settings_that_cannot_work_are_refused():
 def test_it_begins_at_every_site_alike():
     one, two, _ = split_digits()
     method = PeerwiseOpen(local_epochs=1)
-    begin(method, one)
-    begin(method, two)
+    Session(method, one)
+    Session(method, two)
     assert one.state["first"] == two.state["first"]

@@ -11,11 +11,12 @@ from tiny_nets import TwoWeights, X, Y, begun, distance, furthest, images, play,
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError
+from peerwise.federation import answer, combine
 from peerwise.methods.apfl import APFL, mixture_step
 from peerwise.methods.ditto import Ditto
 from peerwise.methods.fedavg import FedAvg
 from peerwise.methods.fedphp import BANDWIDTHS, FedPHP, discrepancy, inherit
-from peerwise.methods.local_by_rounds import LocalByRounds
+from peerwise.methods.local_rounds import LocalRounds
 from peerwise.methods.moves import ByMoves
 from peerwise.methods.perfedavg import PerFedAvg, halves, meta_step
 from peerwise.methods.pfedme import PFedMe, envelope_step
@@ -24,14 +25,13 @@ from peerwise.models.nets import net_parameters, net_probabilities
 from peerwise.models.sgd import SGD
 from peerwise.parcels import Parcel, pack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 
 LR = 0.1
 KINDS: list[type[FedAvg]] = [Ditto, APFL, PerFedAvg, PFedMe, FedPHP]
 
 
 def alone(sites: list[Site], rounds: int, **budget: Any) -> list[Site]:
-    method = LocalByRounds(**budget)
+    method = LocalRounds(**budget)
     for round in range(rounds):
         for site in begun(method, sites) if round == 0 else sites:
             method.share(site, round)
@@ -46,7 +46,7 @@ def test_ditto_without_a_pull_is_local_training_and_fedavg_side_by_side(optimize
 
 
 def test_ditto_without_a_pull_answers_as_local_does() -> None:
-    ditto, local = Ditto(mu=0, rounds=3), LocalByRounds(rounds=3)
+    ditto, local = Ditto(mu=0, rounds=3), LocalRounds(rounds=3)
     one, two = tables(), tables()
     run_method(ditto, one)
     run_method(local, two)
@@ -75,7 +75,7 @@ def test_apfl_with_its_own_net_alone_is_local() -> None:
     expected = alone(tables(), 3)
     assert same(found, expected, "personal", "net")
     for a, b in zip(found, expected, strict=True):
-        assert np.array_equal(answer(APFL(), a, a.test.X), answer(LocalByRounds(), b, b.test.X))
+        assert np.array_equal(answer(APFL(), a, a.test.X), answer(LocalRounds(), b, b.test.X))
 
 
 def test_apfl_with_the_common_net_alone_is_fedavg() -> None:
@@ -240,15 +240,15 @@ def test_nothing_personal_is_sent(kind: type[FedAvg]) -> None:
 def test_who_only_listened_so_far_answers_and_can_join(kind: type[FedAvg]) -> None:
     method = kind()
     *early, late = begun(method, tables())
-    told, memory = method.combine(said(method, early), {}, np.random.default_rng(0))
-    method.absorb(late, 0, told)
+    told, memory = combine(method, 0, said(method, early), {}, 0)
+    method.absorb(late, 0, told.content)
     assert answer(method, late, early[0].test.X).shape == (len(early[0].test.X), 3)
     parcels = said(method, [*early, late], 1)
-    told, _ = method.combine(parcels, memory, np.random.default_rng(1))
-    assert isinstance(told, Parcel)
-    assert "left_out" not in told
-    method.absorb(late, 1, told)
-    method.absorb(early[0], 1, told)
+    told, _ = combine(method, 1, parcels, memory, 0)
+    assert isinstance(told.content, Parcel)
+    assert not told.left_out
+    method.absorb(late, 1, told.content)
+    method.absorb(early[0], 1, told.content)
     common = net_parameters(method.net(late))
     assert furthest(common, net_parameters(method.net(early[0]))) == 0
 

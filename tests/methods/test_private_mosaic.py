@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from public_federations import SMALL, digits, heard_by_all
@@ -13,7 +11,7 @@ from peerwise.errors import DataError, ModelError
 from peerwise.methods.fedmosaic import FedMosaic
 from peerwise.methods.public import unpack_votes
 from peerwise.models.sgd import SGD
-from peerwise.run.rounds import run_method
+from peerwise.run import run_method
 
 
 def test_private_training_hides_a_record_and_says_how_well() -> None:
@@ -34,7 +32,7 @@ def test_private_training_hides_a_record_and_says_how_well() -> None:
 def test_private_training_scales_inputs_by_public_rows() -> None:
     """Else means of the private rows would be in everything that is said."""
     one, other = digits(public=60, sites=2), digits(public=60, sites=2)
-    other[0] = replace(other[0], train=Rows(other[0].train.X * 100, other[0].train.y))
+    other[0] = other[0].replace(train=Rows(other[0].train.X * 100, other[0].train.y))
     method = FedMosaic(private="training", **SMALL)
     for site in (one[0], other[0]):
         method.start(site, np.random.default_rng(0))
@@ -95,8 +93,7 @@ def test_as_many_private_steps_are_taken_as_are_accounted_for(monkeypatch: pytes
 def test_nets_that_cannot_be_trained_privately_are_refused_before_any_work() -> None:
     images = make_sites(load("digits"), "dirichlet", 2, alpha=1.0, public=20, recipes=("mlp",))
     sites = [
-        replace(
-            site,
+        site.replace(
             kind="image",
             recipes=("mobilenet_v2",),
             train=Rows(np.zeros((4, 1, 28, 28), dtype=np.uint8), np.arange(4)),

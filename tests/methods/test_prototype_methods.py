@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from peerwise.data import Rows, Site
 from peerwise.errors import ConfigError, ParcelError
+from peerwise.federation import Session, answer, combine
 from peerwise.methods.by_rounds import ByRounds
 from peerwise.methods.embeddings import SentMeans, class_means, nearest_probabilities, sent_means
 from peerwise.methods.fedgh import FedGH, trained_head
@@ -25,7 +26,7 @@ from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, in_parts
 from peerwise.models.sgd import SGD
 from peerwise.parcels import Parcel, pack, unpack
-from peerwise.run.rounds import answer, begin, run_method
+from peerwise.run import run_method
 
 RNG = np.random.default_rng
 
@@ -39,7 +40,7 @@ METHODS: list[Callable[..., ByRounds]] = [FedProto, few_epochs, FedGH]
 
 def begun(method: ByRounds, sites: list[Site]) -> list[Site]:
     for site in sites:
-        begin(method, site)
+        Session(method, site)
     return sites
 
 
@@ -239,7 +240,7 @@ def test_fedghs_head_takes_one_step_of_gradient_on_the_class_means() -> None:
     means, labels, lr = np.array([[1.0, 2.0], [-1.0, 0.5], [0.3, 0.3], [2.0, -1.0]]), np.array([0, 2, 2, 1]), 0.5
     outer = (softmax(means @ weight.T + bias, axis=1) - np.eye(3)[labels]) / 4
     head = {"head.weight": weight.astype(np.float32), "head.bias": bias.astype(np.float32)}
-    found = trained_head(head, SentMeans(means.astype(np.float32), labels, {}), lr, 32, 0)
+    found = trained_head(head, SentMeans(means.astype(np.float32), labels), lr, 32, 0)
     assert found["head.weight"] == pytest.approx(weight - lr * outer.T @ means, abs=1e-6)
     assert found["head.bias"] == pytest.approx(bias - lr * outer.sum(axis=0), abs=1e-6)
 
@@ -294,11 +295,11 @@ def test_parcels_weigh_what_the_present_classes_cost() -> None:
 )
 def test_a_sender_of_bad_means_is_left_out_and_named(bad: Parcel) -> None:
     good = {"a": sent([[0, 2]], [0]), "c": sent([[2, 2]], [0])}
-    heard, _ = FedProto(embedding=2).combine({**good, "b": bad}, {}, RNG(0))
-    assert list(heard["left_out"]) == ["*@b"]
-    assert heard["prototypes"].tolist() == [[1, 2]]
-    with pytest.raises(ParcelError, match="no class means"):
-        sent_means({"b": bad}, width=2)
+    heard, _ = combine(FedProto(embedding=2), 0, {**good, "b": bad}, {}, 0)
+    assert list(heard.left_out) == ["b"]
+    assert heard.content["prototypes"].tolist() == [[1, 2]]
+    with pytest.raises(ParcelError, match="none of the parcels of 1 sites can be used"):
+        combine(FedProto(embedding=2), 0, {"b": bad}, {}, 0)
 
 
 def test_values_that_make_no_sense_are_refused() -> None:

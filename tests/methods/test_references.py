@@ -11,12 +11,12 @@ import pytest
 from small_federations import awkward, hospitals, sequence_sites, table_site
 
 from peerwise.data import Rows, concatenate
+from peerwise.federation import answer
 from peerwise.methods import Centralised, GlobalEnsemble, Local, Method, OneShot
 from peerwise.methods.own_models import own_models
 from peerwise.models import ZOO, OnnxModel
 from peerwise.parcels import Keep
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 from peerwise.trust import BestSingle, OwnOnly
 
 
@@ -76,8 +76,7 @@ def test_centralised_trains_once_on_everybodys_rows(trainings: Counter[str]) -> 
     method = Centralised()
     run_method(method, sites)
     assert trainings == {"logistic": 1}
-    together = replace(
-        sites[0],
+    together = sites[0].replace(
         name="everybody",
         train=Rows(concatenate([s.train.X for s in sites]), np.concatenate([s.train.y for s in sites])),
         val=Rows(concatenate([s.val.X for s in sites]), np.concatenate([s.val.y for s in sites])),
@@ -129,8 +128,8 @@ def test_without_validation_rows_local_and_the_others_share_one_model_too(traini
 def test_other_rows_or_another_seed_are_trained_anew(trainings: Counter[str]) -> None:
     site = table_site("here", [0, 1, 2] * 8, [0, 1, 2], [0, 1], "logistic")
     run_method(Local(), [site])
-    site.seed = 1
+    site = site.replace(seed=1)
     run_method(Local(), [site])
-    site.train = site.train.take(np.arange(20))
+    site = site.replace(train=site.train.take(np.arange(20)))
     run_method(Local(), [site])
     assert trainings == {"logistic": 3}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import numpy as np
 import pytest
 
+from packages import installed
 from peerwise.data import load, make_sites
 from peerwise.errors import ConfigError
 from peerwise.methods import (
@@ -22,7 +22,6 @@ from peerwise.methods import (
     method_class,
     method_names,
     method_parameters,
-    registry,
 )
 from peerwise.methods.by_rounds import BUDGET, Budget, ByRounds
 from peerwise.run import Experiment
@@ -56,13 +55,9 @@ class Stranger(Method):
 
 
 @pytest.fixture
-def with_stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    entry = EntryPoint("stranger", f"{__name__}:Stranger", registry.GROUP)
-    known = EntryPoints([*registry.entry_points(group=registry.GROUP), entry])
-    monkeypatch.setattr(registry, "entry_points", lambda group: known)
-    registry.entries.cache_clear()
-    yield
-    registry.entries.cache_clear()
+def with_stranger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    offered = {"stranger": f"{__name__}:Stranger", "ill": "no_such_module:Ill"}
+    monkeypatch.syspath_prepend(str(installed(tmp_path, {"peerwise.methods": offered})))
 
 
 def test_the_installed_package_offers_these_methods() -> None:
@@ -147,13 +142,9 @@ class Budgeted(Method):
 
 
 @pytest.fixture
-def with_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    more = [EntryPoint(name.lower(), f"{__name__}:{name}", registry.GROUP) for name in ("Heir", "Budgeted")]
-    known = EntryPoints([*registry.entry_points(group=registry.GROUP), *more])
-    monkeypatch.setattr(registry, "entry_points", lambda group: known)
-    registry.entries.cache_clear()
-    yield
-    registry.entries.cache_clear()
+def with_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    offered = {name.lower(): f"{__name__}:{name}" for name in ("Heir", "Budgeted")}
+    monkeypatch.syspath_prepend(str(installed(tmp_path, {"peerwise.methods": offered})))
 
 
 @pytest.mark.usefixtures("with_more")
@@ -182,13 +173,13 @@ def test_a_methods_own_default_goes_before_that_of_the_budget() -> None:
 
 
 @pytest.mark.parametrize("name", ["local", "centralised"])
-def test_references_train_in_rounds_only_where_others_do(name: str) -> None:
+def test_a_reference_of_the_pool_and_one_with_rounds_are_two_names(name: str) -> None:
     assert method_parameters(name) == {}
-    assert method_parameters(name, by_rounds=True) == BUDGET
-    method = make_method(name, {"lr": 0.5}, folds=5, epochs=None, by_rounds=True)
+    assert not isinstance(make_method(name, {}, folds=5, epochs=None), ByRounds)
+    assert method_parameters(f"{name}_rounds") == BUDGET
+    method = make_method(f"{name}_rounds", {"lr": 0.5}, folds=5, epochs=None)
     assert isinstance(method, ByRounds)
     assert method.lr == 0.5
-    assert not isinstance(make_method(name, {}, folds=5, epochs=None), ByRounds)
 
 
 def test_a_tag_names_the_same_method_again() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ RANGES = {name: [0.0, 600.0] for name in ("age", "trestbps", "chol", "thalach", 
 
 def hospital(secret: bytes = b"", name: str = "cleveland") -> Site:
     found = {site.name: site for site in make_sites(load("heart_disease"), "natural", recipes=("logistic",))}
-    return replace(found[name], secret=secret)
+    return found[name].replace(secret=secret)
 
 
 def forest(site: Site) -> bytes:
@@ -42,7 +41,7 @@ def defaults(site: Site) -> bytes:
 
 def mosaic(private: Any, told: Callable[[Site, bytes], bytes]) -> Callable[[Site], bytes]:
     def said(site: Site) -> bytes:
-        base = replace(digits(public=40, sites=2, seed=site.seed)[0], secret=site.secret)
+        base = digits(public=40, sites=2, seed=site.seed)[0].replace(secret=site.secret)
         method = FedMosaic(private=private, epsilon=2.0, **SMALL)
         method.start(base, np.random.default_rng(0))
         return told(base, method.share(base, 0)["votes"])
@@ -84,8 +83,8 @@ def test_purposes_names_seeds_and_what_is_covered_draw_noise_of_their_own() -> N
     others = [
         site.noise_rng("p"),
         site.noise_rng("q"),
-        replace(site, name="other").noise_rng("p"),
-        replace(site, seed=1).noise_rng("p"),
+        site.replace(name="other").noise_rng("p"),
+        site.replace(seed=1).noise_rng("p"),
         site.noise_rng("p", np.zeros(3)),
         site.noise_rng("p", np.ones(3)),
         site.noise_rng("p", np.ones(3), np.ones(3)),
@@ -98,8 +97,8 @@ def test_a_round_begun_again_with_a_row_more_is_not_covered_by_the_same_noise() 
     """Else the difference of both counts would be the row."""
     noise = []
     for rows in (slice(None), slice(1, None)):
-        site = replace(digits(public=40, sites=2)[0], secret=SECRETS[1])
-        site.train = Rows(site.train.X, site.train.y).take(rows)
+        site = digits(public=40, sites=2)[0]
+        site = site.replace(secret=SECRETS[1], train=Rows(site.train.X, site.train.y).take(rows))
         FedMosaic(private="training", **SMALL).start(site, np.random.default_rng(0))
         counts = site.state["counts"]
         noise.append(np.where(counts > 0, counts - np.bincount(site.train.y, minlength=10), np.nan))

@@ -17,16 +17,16 @@ from peerwise.checks import check_method
 from peerwise.checks.method import awkward_sites
 from peerwise.data import Feature, Rows, Site
 from peerwise.errors import ConfigError
+from peerwise.federation import PEERS_LEFT_OUT, answer
 from peerwise.methods import Local
 from peerwise.methods.own_models import own_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.methods.stacking import FELL_BACK, Stacking
 from peerwise.models import OnnxModel, find_recipe
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run import Experiment, run_method
+from peerwise.run.executors import open_workers
 from peerwise.run.folder import RunFolder
-from peerwise.run.method_run import MethodRun
-from peerwise.run.rounds import answer
+from peerwise.run.runner import MethodRun
 from peerwise.space import softmax
 from peerwise.trust.stacking import Stacking as Learner
 
@@ -44,7 +44,7 @@ def sites_of(*names: str, recipes: tuple[str, ...] = ("logistic",)) -> list[Site
 
 
 def kit_sites(recipes: tuple[str, ...]) -> list[Site]:
-    return [replace(site, keep=KEEP) for site in awkward_sites(recipes)]
+    return [site.replace(keep=KEEP) for site in awkward_sites(recipes)]
 
 
 SETTINGS: list[dict[str, Any]] = [
@@ -117,9 +117,8 @@ def test_cv_learns_from_all_rows_with_the_train_rows_out_of_fold(monkeypatch: An
 def test_the_patients_of_the_rows_come_with_them(monkeypatch: Any, variant: Any) -> None:
     caught = Caught(monkeypatch)
     a, b = sites_of("a", "b")
-    a.train, a.val = (
-        replace(part, group=start + np.arange(len(part)) // 3) for start, part in ((0, a.train), (99, a.val))
-    )
+    train, val = (replace(part, group=start + np.arange(len(part)) // 3) for start, part in ((0, a.train), (99, a.val)))
+    a = a.replace(train=train, val=val)
     method = stacking(variant=variant)
     method.absorb(a, 0, told(a, method, b))
     groups = [*a.train.group, *a.val.group]  # type: ignore[misc]
@@ -164,8 +163,8 @@ def with_wrong_labels(name: str, recipe: str, wrong: float) -> Site:
     X[:, 1] += 3 * (y == 2)
     every = Rows(X, np.where(rng.random(400) < wrong, (y + 1) % 3, y))
     site = table_site(name, [0], [0], [0], recipe)
-    site.train, site.val, site.test = (every.take(part) for part in (slice(0, 240), slice(240, 320), slice(320, 400)))
-    return site
+    train, val, test = (every.take(part) for part in (slice(0, 240), slice(240, 320), slice(320, 400)))
+    return site.replace(train=train, val=val, test=test)
 
 
 def test_pooled_rows_favour_a_private_model_that_knows_them_by_heart_and_auto_sees_it() -> None:
@@ -179,11 +178,11 @@ def test_pooled_rows_favour_a_private_model_that_knows_them_by_heart_and_auto_se
     assert max(shares["cv"], shares["held_out"]) < 0.5
     method = stacking(variant="auto")
     run_method(method, sites)
-    assert method.details(sites[0], sites[0].test.X)["variant"] != "pooled"
+    assert method.predict_with_details(sites[0], sites[0].test.X)[1]["variant"] != "pooled"
 
 
 def method_share(method: Stacking, site: Site) -> float:
-    share = method.details(site, site.test.X)["contribution"]["self"]["impurity"]
+    share = method.predict_with_details(site, site.test.X)[1]["contribution"]["self"]["impurity"]
     assert share is not None
     return float(share)
 
@@ -197,7 +196,7 @@ def test_the_own_model_compared_with_is_that_of_all_other_methods_also_where_row
         method = stacking(variant=variant)
         run_method(method, sites)
         for site, expected in zip(sites, alone, strict=True):
-            assert np.allclose(method.details(site, site.test.X)["own"], expected)
+            assert np.allclose(method.predict_with_details(site, site.test.X)[1]["own"], expected)
 
 
 def test_the_first_round_sends_models_and_features_and_the_second_scores() -> None:
@@ -217,12 +216,12 @@ def test_scores_are_summed_by_site_with_the_own_apart_and_everybody_gets_all_row
     sites = sites_of("a", "b", "c", recipes=("logistic", "mlp"))
     method = stacking(epochs=2)
     run_method(method, sites)
-    graphs = [method.details(site, site.test.X)["contributions"] for site in sites]
+    graphs = [method.predict_with_details(site, site.test.X)[1]["contributions"] for site in sites]
     assert graphs[0] == graphs[1] == graphs[2]
     assert set(graphs[0]) == {"a", "b", "c"}
     for site in sites:
         row = graphs[0][site.name]
-        details = method.details(site, site.test.X)
+        details = method.predict_with_details(site, site.test.X)[1]
         assert row == details["contribution"]
         assert set(row["impurity"]) == set(row["permutation"]) == {"a", "b", "c"} - {site.name}
         assert sum(row["impurity"].values()) + row["self"]["impurity"] == pytest.approx(1)
@@ -256,7 +255,7 @@ def test_a_site_with_one_class_keeps_its_own_models_and_says_so() -> None:
         "to": "own models",
         "why": "site 'one class' cannot stack: the rows hold one class only: the own models answer, all alike",
     }
-    details = method.details(lone, lone.test.X)
+    details = method.predict_with_details(lone, lone.test.X)[1]
     assert details["fallback"].all()
     assert np.allclose(answer(method, lone, lone.test.X), details["own"])
     assert details["contribution"]["self"] == {"impurity": 1.0, "permutation": None}
@@ -269,8 +268,8 @@ def test_where_the_variants_rows_are_none_or_of_one_class_all_rows_are_used(val:
     sites = [table_site("a", LABELS, val, LABELS), *sites_of("b")]
     method = stacking(variant="held_out")
     run_method(method, sites)
-    assert [method.details(site, site.test.X)["variant"] for site in sites] == ["cv", "held_out"]
-    assert not method.details(sites[0], sites[0].test.X)["fallback"].any()
+    assert [method.predict_with_details(site, site.test.X)[1]["variant"] for site in sites] == ["cv", "held_out"]
+    assert not method.predict_with_details(sites[0], sites[0].test.X)[1]["fallback"].any()
 
 
 def test_a_class_that_the_site_lacks_has_no_probability() -> None:
@@ -284,8 +283,8 @@ def test_a_site_that_hears_nobody_stacks_its_own_models() -> None:
     site = sites_of("a")[0]
     method = stacking()
     method.absorb(site, 0, {})
-    assert method.details(site, site.test.X)["models"] == ["logistic@a"]
-    assert method.details(site, site.test.X)["contribution"]["self"]["impurity"] == 1
+    assert method.predict_with_details(site, site.test.X)[1]["models"] == ["logistic@a"]
+    assert method.predict_with_details(site, site.test.X)[1]["contribution"]["self"]["impurity"] == 1
     assert answer(method, site, site.test.X).shape == (12, 3)
 
 
@@ -294,16 +293,16 @@ def test_a_site_that_comes_for_the_second_round_alone_still_answers() -> None:
     method = stacking()
     method.absorb(site, 1, {})
     assert answer(method, site, site.test.X).shape == (12, 3)
-    late = replace(site, state={})
+    late = site.replace(state={})
     assert len(method.share(late, 1)) == 0
-    assert np.allclose(answer(method, late, late.test.X), method.details(late, late.test.X)["own"])
+    assert np.allclose(answer(method, late, late.test.X), method.predict_with_details(late, late.test.X)[1]["own"])
 
 
 def test_more_models_than_rows() -> None:
     sites = [table_site("few", [0, 1, 2, 0], [], [0, 1, 2]), *sites_of(*"bcdefgh")]
     method = stacking()
     run_method(method, sites)
-    assert len(method.details(sites[0], sites[0].test.X)["models"]) == 8
+    assert len(method.predict_with_details(sites[0], sites[0].test.X)[1]["models"]) == 8
     assert np.allclose(answer(method, sites[0], sites[0].test.X).sum(axis=1), 1)
 
 
@@ -314,7 +313,7 @@ def test_images_and_sequences_are_stacked_as_they_are() -> None:
     assert parcel["features"] == []
     assert parcel["defaults"] == []
     run_method(method, sites)
-    assert method.details(sites[0], sites[0].test.X)["models"] == ["cnn1d@left", "cnn1d@right"]
+    assert method.predict_with_details(sites[0], sites[0].test.X)[1]["models"] == ["cnn1d@left", "cnn1d@right"]
 
 
 def test_no_test_row_is_used_whatever_its_label_or_its_values() -> None:
@@ -323,10 +322,11 @@ def test_no_test_row_is_used_whatever_its_label_or_its_values() -> None:
 
     def trained(spoil: bool, variant: Any) -> list[tuple[bytes, Any]]:
         sites = hospitals("logistic", keep=keeps[spoil])[:2]
-        for site in sites:
-            if spoil:
-                X = np.full_like(np.asarray(site.test.X), 9999.0)
-                site.test = Rows(X, (site.test.y + 1) % len(site.classes))
+        if spoil:
+            sites = [
+                site.replace(test=Rows(np.full_like(site.test.X, 9999.0), (site.test.y + 1) % len(site.classes)))
+                for site in sites
+            ]
         run_method(stacking(variant=variant, meta="logistic"), sites)
         return [pack({k: v for k, v in site.state.items() if k not in ("seconds", "run")}) for site in sites]
 
@@ -339,9 +339,9 @@ def test_a_run_keeps_contributions_with_the_predictions_whatever_the_number_of_w
     found = []
     for workers in (1, 2):
         folder = RunFolder(tmp_path / str(workers))
-        sites = sites_of("a", "b", "c")
-        MethodRun("stacking", stacking(), sites, folder, workers, lambda event: None).finish()
-        found.append({site.name: folder.load_predictions(site.name, "stacking") for site in sites})
+        with open_workers(None, workers) as team:
+            run = MethodRun("stacking", stacking(), sites_of("a", "b", "c"), folder, team, lambda event: None)
+            found.append(run.finish())
     for name in "abc":
         one, two = (each[name] for each in found)
         assert np.array_equal(one["probabilities"], two["probabilities"])
@@ -364,7 +364,7 @@ def test_the_answer_is_the_meta_models_of_what_the_pool_says() -> None:
     method = stacking(variant="held_out", meta="logistic")
     run_method(method, sites)
     a = sites[0]
-    names = method.details(a, a.test.X)["models"]
+    names = method.predict_with_details(a, a.test.X)[1]["models"]
     said = np.stack([OnnxModel(a.state["pool"][name]).predict_logits(a.test.X) for name in names], axis=1)
     meta = OnnxModel(a.state["learner"]["fitted"]["meta"])
     columns = softmax(said.astype(np.float32)).reshape(len(a.test), -1)
@@ -375,18 +375,20 @@ def test_another_public_model_goes_to_the_others_and_the_private_one_stays() -> 
     sites = sites_of("a", "b")
     method = stacking(public="mlp", epochs=1)
     run_method(method, sites)
-    assert method.details(sites[0], sites[0].test.X)["models"] == ["logistic@a", "mlp@b"]
+    assert method.predict_with_details(sites[0], sites[0].test.X)[1]["models"] == ["logistic@a", "mlp@b"]
 
 
 def test_features_with_a_type_of_their_own_cost_that_peer_alone() -> None:
     a, b, c = sites_of("a", "b", "c")
-    b.features = (Feature("f0", ("low", "high")), *b.features[1:])
-    b.train = Rows(np.nan_to_num(np.asarray(b.train.X) > 0).astype(np.float32), b.train.y)
-    b.val = b.val.take(slice(0, 0))
+    b = b.replace(
+        features=(Feature("f0", ("low", "high")), *b.features[1:]),
+        train=Rows(np.nan_to_num(np.asarray(b.train.X) > 0).astype(np.float32), b.train.y),
+        val=b.val.take(slice(0, 0)),
+    )
     method = stacking()
     with pytest.warns(UserWarning, match="does without"):
         run_method(method, [a, b, c])
-    assert method.details(a, a.test.X)["models"] == ["logistic@a", "logistic@c"]
+    assert method.predict_with_details(a, a.test.X)[1]["models"] == ["logistic@a", "logistic@c"]
     assert a.state[PEERS_LEFT_OUT] == {
         "*@b": "DataError: feature 'f0' is a category at site 'b' and a number here: expected the same type. Rename "
         "one of them, or recode it."

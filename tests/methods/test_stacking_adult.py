@@ -10,11 +10,11 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from peerwise.data import Site, load, make_sites
+from peerwise.federation import answer
 from peerwise.methods.stacking import Stacking
 from peerwise.metrics import balanced_accuracy
 from peerwise.parcels import Keep
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 
 pytestmark = pytest.mark.skipif("PEERWISE_DATA" not in os.environ, reason="PEERWISE_DATA is not set: no Adult rows")
 KEEP = Keep()
@@ -28,8 +28,7 @@ def adult() -> Any:
 
 def run(adult: Any, **settings: Any) -> tuple[Stacking, list[Site]]:
     sites = make_sites(adult, "vertical", 3, seed=0, recipes=("logistic",), share_of_columns=0.6)
-    for site in sites:
-        site.keep = KEEP
+    sites = [site.replace(keep=KEEP) for site in sites]
     method = Stacking(**{"meta": DecisionTreeClassifier(max_depth=5), "folds": 2, **settings})
     run_method(method, sites)
     return method, sites
@@ -40,7 +39,7 @@ def test_sites_with_different_columns_stack_each_others_models(adult: Any, varia
     method, sites = run(adult, variant=variant)
     assert len({site.features for site in sites}) == 3
     for site in sites:
-        found = method.details(site, site.test.X)
+        found = method.predict_with_details(site, site.test.X)[1]
         assert len(found["models"]) == 3
         assert "peers_left_out" not in site.state
         answers = answer(method, site, site.test.X)
@@ -64,8 +63,8 @@ def test_a_peers_model_sees_its_own_columns_here_with_the_defaults_it_was_sent_w
         for feature in peer.features
     ]
     said = OnnxModel(here.state["pool"][f"logistic@{peer.name}"]).predict_logits(np.column_stack(columns))
-    place = method.details(here, X)["models"].index(f"logistic@{peer.name}")
-    assert (method.details(here, X)["says"][:, place] == said.argmax(axis=1)).all()
+    place = method.predict_with_details(here, X)[1]["models"].index(f"logistic@{peer.name}")
+    assert (method.predict_with_details(here, X)[1]["says"][:, place] == said.argmax(axis=1)).all()
 
 
 def test_noisier_defaults_send_other_values_and_leave_categories_alone(adult: Any) -> None:

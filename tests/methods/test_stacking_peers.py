@@ -12,14 +12,13 @@ from small_federations import table_site
 from torch import nn
 
 from peerwise.data import Feature, Site
+from peerwise.federation import PEERS_LEFT_OUT, answer
 from peerwise.methods.contribution_scores import contribution_of, read_scores
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.methods.stacking import Stacking
 from peerwise.models.fitted import NetFitted
 from peerwise.models.zoo.tables import Constant
 from peerwise.parcels import Parcel, pack, unpack
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 
 LABELS = [0, 1, 2] * 8
 FEATURES = [[f"f{place}", []] for place in range(4)]
@@ -126,7 +125,7 @@ def test_whoever_cannot_be_used_is_left_out_with_the_reason_and_the_others_stay(
     assert set(told) == {f"{model}@{name}" for name, (_, model, _) in BAD.items()}
     for name, (_, model, words) in BAD.items():
         assert words in told[f"{model}@{name}"]
-    assert method.details(site, site.test.X)["models"] == ["net@fine", "logistic@here"]
+    assert method.predict_with_details(site, site.test.X)[1]["models"] == ["net@fine", "logistic@here"]
     alone_method, alone = here(good)
     assert PEERS_LEFT_OUT not in alone.state
     assert np.array_equal(answer(method, site, site.test.X), answer(alone_method, alone, site.test.X))
@@ -134,7 +133,7 @@ def test_whoever_cannot_be_used_is_left_out_with_the_reason_and_the_others_stay(
 
 def test_where_all_fail_the_own_models_are_stacked() -> None:
     method, site = here({name: parcel for name, (parcel, _, _) in BAD.items()})
-    assert method.details(site, site.test.X)["models"] == ["logistic@here"]
+    assert method.predict_with_details(site, site.test.X)[1]["models"] == ["logistic@here"]
     assert set(site.state["contribution"]["impurity"] or {}) == set()
 
 
@@ -143,7 +142,7 @@ def test_a_new_row_on_which_a_model_fails_is_answered_by_the_own_models() -> Non
     X = np.array(site.test.X)
     usual = answer(method, site, X)
     X[[2, 5], 0] = 51.0
-    found, details = answer(method, site, X), method.details(site, X)
+    found, details = answer(method, site, X), method.predict_with_details(site, X)[1]
     others = [0, 1, 3, 4, 6, 7, 8]
     assert np.allclose(found[others], usual[others], atol=1e-6)
     assert np.allclose(found[[2, 5]], details["own"][[2, 5]])
@@ -165,8 +164,8 @@ def test_a_peer_with_more_features_than_here_is_asked_with_its_defaults() -> Non
     data = NetFitted(Reads(), np.zeros((2, 5), np.float32), None).to_onnx()
     wide = sent(data, features=[*FEATURES, ["new", []]], defaults=[*DEFAULTS, 7.0])
     method, site = here({"wide": wide})
-    site.features = tuple(Feature(f"f{place}") for place in range(4))
-    says = method.details(site, site.test.X)["says"][:, 1]
+    site = site.replace(features=tuple(Feature(f"f{place}") for place in range(4)))
+    says = method.predict_with_details(site, site.test.X)[1]["says"][:, 1]
     assert says.tolist() == np.where(np.asarray(site.test.X)[:, 0] > 0, 0, 2).tolist()
 
 
@@ -185,7 +184,7 @@ def test_a_failure_that_nobody_foresaw_costs_that_peer_alone() -> None:
     odd = Odd(models={"net": net()}, classes=["a", "b", "c"], features=FEATURES, defaults=DEFAULTS)
     method, site = here({"odd": odd, "fine": sent(net())})
     assert site.state[PEERS_LEFT_OUT] == {"*@odd": "ZeroDivisionError: surprise"}
-    assert method.details(site, site.test.X)["models"] == ["net@fine", "logistic@here"]
+    assert method.predict_with_details(site, site.test.X)[1]["models"] == ["net@fine", "logistic@here"]
     found, unread = read_scores({"odd": odd, "b": Parcel(contribution=scores())})
     assert list(found) == ["b"]
     assert unread == {"scores@odd": "ZeroDivisionError: surprise"}
@@ -247,11 +246,11 @@ def test_a_site_whose_models_are_each_indispensable_is_read_too() -> None:
 
 def test_a_column_whose_name_begins_with_a_dollar_is_sent_and_kept() -> None:
     sites = [table_site(name, LABELS, LABELS[:6], LABELS[:9]) for name in "ab"]
-    for site in sites:
-        site.features = (Feature("$ spent"), Feature("$blob"), *site.features[2:])
+    odd = (Feature("$ spent"), Feature("$blob"))
+    sites = [site.replace(features=(*odd, *site.features[2:])) for site in sites]
     method = Stacking(meta="logistic", folds=2)
     run_method(method, sites)
-    assert method.details(sites[0], sites[0].test.X)["models"] == ["logistic@a", "logistic@b"]
+    assert method.predict_with_details(sites[0], sites[0].test.X)[1]["models"] == ["logistic@a", "logistic@b"]
     parcel = Parcel(**dict(method.share(sites[0], 0)))
     assert Parcel.decode(*parcel.encode())["features"][0] == ["$ spent", []]
     assert unpack(*pack(sites[0].state))["schemas"] == sites[0].state["schemas"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from small_federations import sequence_sites, table_site
 
 from peerwise.data import Feature, Rows, Site
 from peerwise.errors import ConfigError
+from peerwise.federation import answer
 from peerwise.methods import private_forest as forest
 from peerwise.methods.public_models import leaf_forest
 from peerwise.methods.stacking import Stacking
 from peerwise.models import OnnxModel
 from peerwise.run import run_method
-from peerwise.run.rounds import answer
 
 FEATURES = (Feature("age"), Feature("colour", ("red", "green", "blue")), Feature("weight"))
 RANGES = {"age": [0.0, 100.0], "weight": [0.0, 200.0]}
@@ -160,7 +159,7 @@ def test_it_learns_something_and_less_under_more_noise() -> None:
 
 def private_sites(*names: str, **changes: Any) -> list[Site]:
     sites = [table_site(name, [0, 1, 2] * 20, [0, 1, 2] * 6, [0, 1, 2] * 4) for name in names]
-    return [replace(site, **changes) for site in sites]
+    return [site.replace(**changes) for site in sites]
 
 
 DECLARED = {f"f{place}": [-4.0, 6.0] for place in range(4)}
@@ -172,7 +171,7 @@ def test_nothing_but_the_forest_tells_of_the_rows() -> None:
     parcel = method.share(site, 0)
     assert set(parcel["models"]) == {"private_forest"}
     assert parcel["defaults"] == [None] * 4
-    other = replace(site, train=Rows(np.asarray(site.train.X) * 2 + 1, site.train.y), state={})
+    other = site.replace(train=Rows(np.asarray(site.train.X) * 2 + 1, site.train.y), state={})
     again = method.share(other, 0)
     assert {key: again[key] for key in again if key != "models"} == {
         key: parcel[key] for key in parcel if key != "models"
@@ -201,7 +200,7 @@ def test_private_federations_stack_and_public_rows_stand_for_declared_ranges() -
         (private_sites("a", "b"), Stacking(privacy="dp", ranges=DECLARED, meta="logistic", folds=2)),
     ):
         run_method(method, sites)
-        assert method.details(sites[0], sites[0].test.X)["models"] == ["logistic@a", "private_forest@b"]
+        assert method.predict_with_details(sites[0], sites[0].test.X)[1]["models"] == ["logistic@a", "private_forest@b"]
         assert np.allclose(answer(method, sites[0], sites[0].test.X).sum(axis=1), 1)
 
 
@@ -245,13 +244,13 @@ def test_a_row_that_was_drawn_twice_does_not_fill_a_leaf() -> None:
 
 def test_a_site_with_fewer_rows_than_a_leaf_shows_no_model() -> None:
     sites = private_sites("a", "b")
-    sites[1].train = sites[1].train.take(slice(0, 9))
+    sites[1] = sites[1].replace(train=sites[1].train.take(slice(0, 9)))
     method = Stacking(privacy="leaf", min_leaf=10, meta="logistic", folds=2)
     assert set(method.share(sites[0], 0)["models"]) == {"leaf_forest"}
     assert method.share(sites[1], 0)["models"] == {}
     run_method(method, sites)
-    assert method.details(sites[0], sites[0].test.X)["models"] == ["logistic@a"]
-    assert method.details(sites[1], sites[1].test.X)["models"] == ["leaf_forest@a", "logistic@b"]
+    assert method.predict_with_details(sites[0], sites[0].test.X)[1]["models"] == ["logistic@a"]
+    assert method.predict_with_details(sites[1], sites[1].test.X)[1]["models"] == ["leaf_forest@a", "logistic@b"]
 
 
 def test_settings_that_cannot_work_are_refused() -> None:

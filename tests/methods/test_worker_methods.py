@@ -4,7 +4,6 @@ and no file of a peer is opened or parsed in the site's own process."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from small_federations import table_site
 
 from peerwise.data import Site
 from peerwise.errors import WorkerError
+from peerwise.federation import PEERS_LEFT_OUT, answer_with_details
 from peerwise.methods import Method, OneShot, method_class, pool_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, pool_logits
+from peerwise.methods.pool_models import pool_logits
 from peerwise.methods.registry import make_method, method_names
 from peerwise.methods.stacking import Stacking
 from peerwise.models import OnnxModel
@@ -44,7 +44,7 @@ def _keep_what_is_trained(parts: dict[str, Any], work: Callable[[], dict[str, An
 
 
 def site_of(name: str, opener: Any = None, keep: Any = _keep_what_is_trained) -> Site:
-    return replace(table_site(name, LABELS, LABELS, LABELS), opener=opener, keep=keep)
+    return table_site(name, LABELS, LABELS, LABELS).replace(opener=opener, keep=keep)
 
 
 def _sent(make: Callable[[], Method]) -> dict[str, Parcel]:
@@ -80,7 +80,7 @@ def _answers(method: Method, site: Site, inbox: dict[str, Parcel]) -> tuple[Any,
     method.absorb(site, 0, {**inbox, site.name: own})
     if isinstance(method, OneShot):
         method.learner_at(site)
-    return method.predict_proba(site, site.test.X), method.details(site, site.test.X), site.state.get(PEERS_LEFT_OUT)
+    return *answer_with_details(method, site, site.test.X), site.state.get(PEERS_LEFT_OUT)
 
 
 @pytest.mark.parametrize("name", WITH_MODELS)
@@ -122,11 +122,11 @@ def test_what_answers_where_a_method_failed_opens_nothing_itself(
         return OneShot(UniformAverage(), folds=2)
 
     inbox = _sent(make)
-    plain_site = replace(site_of("here"), recipes=())  # nothing of its own
-    plain = simpler_answer(plain_site, make(), lambda: inbox, plain_site.test.X)
+    plain_site = site_of("here").replace(recipes=())  # nothing of its own
+    plain = simpler_answer(plain_site, make(), inbox, plain_site.test.X)
     nothing_of_peers_is_opened_here(inbox)
-    apart_site = replace(site_of("here", worker.open), recipes=())
-    apart = simpler_answer(apart_site, make(), lambda: inbox, apart_site.test.X)
+    apart_site = site_of("here", worker.open).replace(recipes=())
+    apart = simpler_answer(apart_site, make(), inbox, apart_site.test.X)
     assert apart.what == plain.what == "peers' models"
     np.testing.assert_array_equal(apart.probabilities, plain.probabilities)
     assert apart.left_out == plain.left_out
@@ -185,7 +185,7 @@ def test_two_hundred_models_go_through_a_small_worker_one_after_the_other() -> N
             graph = onnx.load_from_string(data)
             graph.producer_name = f"{place:03}"
             pool[f"m@peer{place}"] = graph.SerializeToString()
-        asked = replace(site, opener=worker.open)
+        asked = site.replace(opener=worker.open)
         found = pool_logits(asked, pool, site.test.X, may_fail=pool)
         first = worker.pid
         assert not found.failed

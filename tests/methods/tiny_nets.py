@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ def uphill(w: Numbers, radius: float) -> Numbers:
 
 def tables(**changes: Any) -> list[Site]:
     """Sites with perceptrons (and their dropout): one lacks a class, one has a single class, one has two rows."""
-    return [replace(site, recipes=("mlp",), **changes) for site in awkward_sites()]
+    return [site.replace(recipes=("mlp",), **changes) for site in awkward_sites()]
 
 
 def images(sizes: tuple[int, ...] = (12, 20, 8), recipe: str = "cnn8") -> list[Site]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,13 @@ import numpy as np
 import onnx
 import pytest
 
+from packages import installed
 from peerwise.data import Site
 from peerwise.data.rows import Rows
 from peerwise.errors import ConfigError, ModelError
+from peerwise.federation import PEERS_LEFT_OUT
 from peerwise.methods.fedov import FedOV
 from peerwise.methods.own_models import LEFT_OUT, own_models
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.models import ZOO, OnnxModel, find_recipe, own_recipe
 from peerwise.parcels import Keep, Parcel
 from peerwise.parcels.gate import Gate
@@ -325,17 +325,14 @@ def test_a_name_that_somebody_sent_runs_nothing(write: Any, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+def offer(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], None]:
     """As an installed package would."""
-    known: list[EntryPoint] = []
 
     def add(name: str, where: str) -> None:
-        known.append(EntryPoint(name, where, OWN.GROUP))
-        monkeypatch.setattr(OWN, "entry_points", lambda group: known)
-        OWN.offered.cache_clear()
+        folder = tmp_path_factory.mktemp("package")
+        monkeypatch.syspath_prepend(str(installed(folder, {"peerwise.models": {name: where}}, folder.name)))
 
-    yield add
-    OWN.offered.cache_clear()
+    return add
 
 
 def test_an_installed_package_may_offer_models(write: Any, offer: Any) -> None:
@@ -355,7 +352,7 @@ def test_names_that_others_could_not_tell_apart_are_refused(write: Any, offer: A
         own_models(some_site("my_models.bayes", "my_models:bayes"))
     with pytest.raises(ConfigError, match="both be called"):
         Experiment(models=("my_models.bayes", "my_models:bayes"))
-    with pytest.raises(ConfigError, match="offered by two packages"):
+    with pytest.raises(ConfigError, match=r"offered by package.* and by package"):
         own_recipe("twice")
     assert own_recipe("logistic") is ZOO["logistic"]
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from peerwise.errors import ParcelError
-from peerwise.parcels import Parcel, pack, read_packed, read_tree, write_tree
-from peerwise.parcels.flat import flat_parts, flat_views
+from peerwise.parcels import frozen, pack, read_tree, write_tree
+from peerwise.parcels.flat import flat_parts
 
 TREE = {
     "w": np.arange(6.0).reshape(2, 3),
@@ -22,31 +21,27 @@ TREE = {
 }
 
 
-def test_a_tree_comes_back_as_it_was_and_weighs_what_it_weighs_when_sent(tmp_path: Path) -> None:
+def test_a_tree_comes_back_as_it_was(tmp_path: Path) -> None:
     for tree in (TREE, {}, {"text": "only"}):
-        assert write_tree(tmp_path / "deep" / "file", tree) == sum(
-            map(len, [(packed := pack(tree))[0], *packed[1].values()])
-        )
-        assert pack(read_tree(tmp_path / "deep" / "file")) == packed
+        write_tree(tmp_path / "deep" / "file", tree)
+        assert pack(read_tree(tmp_path / "deep" / "file")) == pack(tree)
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["file"]
 
 
-def test_two_values_with_the_same_checksum_are_both_there_and_equal_ones_are_kept_once(tmp_path: Path) -> None:
-    one, two = bytes.fromhex("0e8b3f02fe0211a8"), bytes.fromhex("b5b8851ac84e0949")
-    assert zlib.crc32(one) == zlib.crc32(two)
-    tree = {"a": one, "b": [two, one, two]}
-    weight = write_tree(tmp_path / "file", tree)
-    assert read_tree(tmp_path / "file") == tree
-    manifest, blobs = pack(tree)
-    assert weight == len(manifest) + 16 == len(manifest) + sum(map(len, blobs.values()))
+def test_what_a_tree_holds_in_many_places_is_written_once_and_one_object_again(tmp_path: Path) -> None:
+    shared, model = np.arange(100_000.0), bytes(100_000)
+    tree = {"sites": [{"w": shared, "model": model, "own": np.full(3, place)} for place in range(50)]}
+    write_tree(tmp_path / "file", tree)
+    assert (tmp_path / "file").stat().st_size < 1_000_000
+    sites = read_tree(tmp_path / "file")["sites"]
+    assert all(site["w"] is sites[0]["w"] and site["model"] is sites[0]["model"] for site in sites)
+    assert [site["own"].tolist() for site in sites] == [[place] * 3 for place in range(50)]
 
 
-def test_a_parcel_read_back_knows_its_bytes(tmp_path: Path) -> None:
-    parcel = Parcel(**TREE)
-    write_tree(tmp_path / "file", parcel)
-    found = read_packed(tmp_path / "file").parcel()
-    assert found == parcel
-    assert found.nbytes == parcel.nbytes
+def test_read_only_arrays_stay_read_only(tmp_path: Path) -> None:
+    write_tree(tmp_path / "file", {**frozen({"a": np.arange(3)}), "b": np.arange(3)})
+    found = read_tree(tmp_path / "file")
+    assert [found[name].flags.writeable for name in "ab"] == [False, True]
 
 
 def test_arrays_read_back_can_be_written_to(tmp_path: Path) -> None:
@@ -65,11 +60,6 @@ def test_arrays_are_laid_out_as_safetensors_does_it(wanted: list[tuple[str, list
     arrays = {str(place): np.full(shape, place, kind) for place, (kind, shape) in enumerate(wanted)}
     data = b"".join(flat_parts(arrays))
     assert data == save(arrays)
-    found = flat_views(memoryview(data))
-    assert set(found) == set(load(data))
-    for name, array in arrays.items():
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-        assert np.array_equal(found[name], array)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from peerwise import Parcel
 from peerwise.errors import ParcelError
+from peerwise.parcels import frozen
+
+NAMES = st.text(max_size=5).filter(lambda name: not name.startswith("$"))
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=9)
+    | arrays(st.sampled_from(["<f4", ">f8", "<i8", "?"]), array_shapes(min_side=0, max_dims=3, max_side=3))
+    | st.builds(np.float32, st.floats(width=32, allow_nan=False, allow_infinity=False))
+    | st.tuples(st.integers(0, 9))
+)
 
 
 def make():
@@ -61,3 +78,23 @@ def test_any_name_can_be_an_item():
 def test_code_cannot_be_sent():
     with pytest.raises(ParcelError, match="/f is a function"):
         Parcel(f=lambda: 1).encode()
+
+
+@given(st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)))
+def test_a_frozen_parcel_is_what_would_arrive(value: object) -> None:
+    parcel = Parcel(value=value, again=[b"model", b"model"])
+    arrived, found = Parcel.decode(*parcel.encode()), parcel.frozen()
+    assert found == arrived
+    assert found.nbytes == arrived.nbytes == sum(map(len, [parcel.encode()[0], *parcel.encode()[1].values()]))
+    assert repr(dict(found)) == repr(dict(arrived)), "the same order and kinds"
+
+
+def test_a_frozen_parcel_shares_what_cannot_change_and_copies_what_can() -> None:
+    mine, fixed = np.zeros(3), frozen({"a": np.ones(3)})["a"]
+    found = Parcel(mine=mine, fixed=fixed, view=np.broadcast_to(mine, (2, 3))).frozen()
+    mine += 1
+    assert found["mine"].tolist() == [0, 0, 0]
+    assert found["view"].tolist() == [[0, 0, 0]] * 2
+    assert found["fixed"] is fixed
+    with pytest.raises(ValueError, match="read-only"):
+        found["mine"][0] = 5

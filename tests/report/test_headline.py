@@ -108,7 +108,8 @@ def test_one_method_alone_and_nothing_to_hold_it_to() -> None:
         "Only local was run, right on 80.0 % of the test rows: add a method to compare it with."
     )
     assert said({"peerwise": {"a": 80}}) == (
-        "Only peerwise was run: right on 80.0 % of the test rows, with no own models to hold that to (add local)."
+        "Only peerwise was run: right on 80.0 % of the test rows, with nothing that a site has alone to "
+        "hold that to (add local)."
     )
     assert said({"peerwise": {"a": 80}, "stacking": {"a": 70}}).startswith(
         "Most often right is peerwise: right on 80.0 %"

@@ -35,19 +35,6 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return story_from(folder / "run")
 
 
-def test_a_gain_that_is_not_over_the_line_of_local_is_told(tmp_path: Path) -> None:
-    made = simulate(
-        "heart_disease", models=["mlp"], methods=["local", "global_ensemble", "fedavg"], seeds=1, epochs=20,
-        training={"rounds": 1}, out=tmp_path,
-    )  # fmt: skip
-    found = assess(made)
-    own = found.sites[found.sites["method"] == "global_ensemble"]["own_accuracy"].mean()
-    local = found.methods["accuracy"]["local"]
-    told = [note for note in story_of(made, found).notes if note.startswith("Over local: global_ensemble")]
-    assert len(told) == 1
-    assert f"right on {100 * own:.1f} %, and not to local ({100 * local:.1f} %)" in told[0]
-
-
 def test_every_table_is_there_in_the_order_of_reading(story: Story) -> None:
     assert list(story.sheets) == ALWAYS
     assert story.title == "heart_disease, 4 sites, 2 seeds"
@@ -92,7 +79,7 @@ def test_the_tables_behind_the_pictures_add_up(story: Story) -> None:
 
 def test_subgroups_and_rounds_have_tables_where_there_are_any(odd: Story, tmp_path: Path) -> None:
     assert [row[0].text for row in odd.sheets["subgroups"].rows] == sorted(NASTY_SITES * 2)
-    run = simulate("digits", rows=240, sites=2, models=["mlp"], methods=["local", "fedavg"], seeds=1,
+    run = simulate("digits", rows=240, sites=2, models=["mlp"], methods=["local_rounds", "fedavg"], seeds=1,
                    training={"rounds": 2, "local_epochs": 1})  # fmt: skip
     story = story_of(run, assess(run))
     rounds = [row["round"] for row in as_plain(story.sheets["curves"])["rows"] if row["method"] == "fedavg"]

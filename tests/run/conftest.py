@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 from peer_sites import Sites, copied, formed
 
-from peerwise.methods import registry
+from packages import installed
 from peerwise.models.worker import Worker
 from peerwise.run.peer import fit
 
 
 @pytest.fixture
-def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    known = list(registry.entry_points(group=registry.GROUP))
-
+def offer(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], None]:
     def add(name: str, where: str) -> None:
-        known.append(EntryPoint(name, where, registry.GROUP))
-        monkeypatch.setattr(registry, "entry_points", lambda group: EntryPoints(known))
-        registry.entries.cache_clear()
+        folder = tmp_path_factory.mktemp("package")
+        monkeypatch.syspath_prepend(str(installed(folder, {"peerwise.methods": {name: where}}, name)))
 
-    yield add
-    registry.entries.cache_clear()
+    return add
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import sys
-from importlib.metadata import EntryPoint, EntryPoints
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import onnxruntime  # noqa: F401 - here, or every life would import it
 
 import peerwise.models.zoo.tables  # noqa: F401 - and torch
 from peerwise import simulate
-from peerwise.methods import registry
 from peerwise.run import RunFolder
+
+sys.path.append(str(Path(__file__).parents[1]))  # run as a program
+from packages import installed
 
 OFFERED = {
     "mean": "toy_methods:Mean",
@@ -79,9 +81,7 @@ def one_life(out: str, methods: str, writes: int) -> bool:
 
 if __name__ == "__main__":
     out, methods, seed = sys.argv[1:]
-    offered = [EntryPoint(name, where, registry.GROUP) for name, where in OFFERED.items()]
-    known = EntryPoints([*registry.entry_points(group=registry.GROUP), *offered])
-    registry.entry_points = lambda group: known  # type: ignore[assignment]
+    sys.path.append(str(installed(Path(tempfile.mkdtemp()), {"peerwise.methods": OFFERED})))
     chance = random.Random(int(seed))
     lives = 1
     while not one_life(out, methods, chance.randint(10, 30)):

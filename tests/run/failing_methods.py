@@ -110,9 +110,9 @@ class KilledAfterwards(OneShot):
         self._try("absorb", site)
         super().absorb(site, round, inbox)
 
-    def predict_proba(self, site: Any, X: Any) -> Any:
+    def predict_with_details(self, site: Any, X: Any) -> Any:
         self._try("predict", site)
-        return super().predict_proba(site, X)
+        return super().predict_with_details(site, X)
 
     def _try(self, step: str, site: Any) -> None:
         if step != self.step or "MENDED" in os.environ:

@@ -55,7 +55,7 @@ class LocalGrid(Grid):
         for message in messages:
             name = f"message-{next(self._ids)}"
             message.metadata.__dict__["_message_id"] = name
-            self.asked.append((message.metadata.dst_node_id, message.content["turn"]["round"]))
+            self.asked.append((message.metadata.dst_node_id, message.content["request"]["round"]))
             self.waiting[name] = message_to_proto(message)
             found.append(name)
         return found

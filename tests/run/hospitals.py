@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from peerwise.data import Dataset, Rows, Site, load, make_sites
 from peerwise.data.task import Task, task_from
+from peerwise.federation import answer
 from peerwise.methods import make_method
 from peerwise.models.worker import Worker
+from peerwise.run import run_method
 from peerwise.run.participation import Participation
 from peerwise.run.peer import PeerFolder, admit, found, join, outbox, predict
 from peerwise.run.peer.training import FOLDS
-from peerwise.run.rounds import answer, run_method
 
 TARGET = "diagnosis"
 
@@ -100,7 +101,7 @@ class Hospitals:
 
     def expected(self, *without: str, participation: Participation | None = None) -> dict[str, NDArray[np.float64]]:
         """What the sites answer to their test rows after the same method in one process."""
-        sites = [replace(site, state={}) for name, site in self.sites.items() if name not in without]
+        sites = [site.replace(state={}) for name, site in self.sites.items() if name not in without]
         settings = self.settings.get("method_settings", {})
         method = make_method(self.settings["method"], settings, folds=FOLDS, epochs=None, sites=len(sites))
         run_method(method, sites, participation=participation)

@@ -16,13 +16,12 @@ import pandas as pd
 import tomli_w
 
 from peerwise.data.task import Task, TaskFeature
-from peerwise.exchange.folder_shelf import FolderShelf
-from peerwise.exchange.signed import SignedExchange
 from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel
 from peerwise.run.peer import PeerFolder, admit, decided, fit, found, join, outbox, publish, pull
 
 sys.path.append(str(Path(__file__).parents[1] / "parcels"))  # for the files that a peer might send to do harm
+from peerwise.transport import FolderTransport, SignedTransport
 
 NAMES = ("north", "south", "east")
 FEATURES = ("age", "pressure", "sugar", "site")
@@ -81,17 +80,17 @@ class Sites(Mapping[str, PeerFolder]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def shelf(self, name: str) -> FolderShelf:
+    def transport(self, name: str) -> FolderTransport:
         return outbox(self[name])
 
-    def exchange(self, name: str) -> SignedExchange:
-        return self[name].exchange(self.shelf(name))
+    def signed(self, name: str) -> SignedTransport:
+        return self[name].signed(self.transport(name))
 
     def pull(self, name: str, worker: Worker) -> dict[str, Any]:
-        return pull(self[name], self.shelf(name), worker)
+        return pull(self[name], self.transport(name), worker)
 
     def publish(self, name: str, **more: Any) -> dict[str, Any]:
-        return publish(self[name], self.shelf(name), **more)
+        return publish(self[name], self.transport(name), **more)
 
     def accept(self, at: str, site: str, why: str = "helps") -> dict[str, Any]:
         return decided(self[at], site, None, "accepted", why)
@@ -99,12 +98,12 @@ class Sites(Mapping[str, PeerFolder]):
     def send(self, name: str, models: Mapping[str, bytes], classes: list[str] | None = None, **card: Any) -> int:
         """As a member whose software is another: any models under its signature, with the card of its true ones."""
         parcel = Parcel(models=dict(models), classes=list(CLASSES) if classes is None else classes)
-        return self.exchange(name).say("models", parcel, {**self.card(name), **card}).version
+        return self.signed(name).publish("models", parcel, {**self.card(name), **card}).version
 
     def card(self, name: str) -> dict[str, Any]:
         """The card of what a site shows."""
-        shown = self.exchange(name).fetch(name, "models")
-        return dict((shown and shown[0].card) or {})
+        shown = self.signed(name).fetch(name, "models")
+        return dict((shown and shown.manifest.card) or {})
 
     def seen_version(self, of: str, at: str = "north") -> int:
         return self[at].seen.highest(of, "models")
@@ -136,8 +135,8 @@ def asked(root: Path, name: str, founders: str, founder: str = "north", **settin
 
 def admitted(sites: Sites, told: dict[str, Any], founder: str = "north") -> dict[str, Any]:
     """Both sides of it: the founder's answer to a request, and the member's to a welcome."""
-    answer = admit(sites[founder], Path(told["request"]), told["fingerprint"], sites.shelf(founder))
-    return admit(sites[told["site"]], Path(answer["welcome"]), "", sites.shelf(told["site"]))
+    answer = admit(sites[founder], Path(told["request"]), told["fingerprint"], sites.transport(founder))
+    return admit(sites[told["site"]], Path(answer["welcome"]), "", sites.transport(told["site"]))
 
 
 def formed(root: Path, names: tuple[str, ...] = NAMES, **settings: Any) -> Sites:

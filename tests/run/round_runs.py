@@ -1,37 +1,64 @@
-"""Toy methods through the real runtime: one run, and whether two are the same."""
+"""Toy methods through the real runner: one run, and whether two are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from round_methods import federation
 
+from peerwise.data import Site
+from peerwise.federation import State
 from peerwise.methods import Method
 from peerwise.run import RunFolder
-from peerwise.run.method_run import MethodRun
+from peerwise.run.executors import open_workers
 from peerwise.run.participation import Participation
+from peerwise.run.runner import MethodRun
 
 HERE = Path(__file__).parent
 EVERYBODY = Participation()
 Tree = dict[str, Any]
 
 
+@contextmanager
+def opened(
+    folder: Path,
+    method: Method,
+    sites: list[Site],
+    workers: int = 1,
+    participation: Participation = EVERYBODY,
+    tell: Callable[[Tree], object] = lambda event: None,
+) -> Iterator[MethodRun]:
+    with open_workers(None, workers) as team:
+        yield MethodRun("toy-s0", method, sites, RunFolder(folder), team, tell, participation)
+
+
 def run(
     folder: Path,
     method: Method,
-    sites: int = 4,
+    sites: int | list[Site] = 4,
     workers: int = 1,
     participation: Participation = EVERYBODY,
-    told: list[Tree] | None = None,
+    events: list[Tree] | None = None,
 ) -> dict[str, Tree]:
-    """Every site's predictions."""
-    here = federation(sites)
-    tell: Callable[[Tree], None] = [].append if told is None else told.append
-    MethodRun("toy-s0", method, here, RunFolder(folder), workers, tell, participation).finish()
-    return {site.name: RunFolder(folder).load_predictions(site.name, "toy-s0") for site in here}
+    """Every site's predictions, as they are read back."""
+    here = federation(sites) if isinstance(sites, int) else sites
+    tell = [].append if events is None else events.append
+    with opened(folder, method, here, workers, participation, tell) as made:
+        found = made.finish()
+    kept = RunFolder(folder).load_predictions("toy-s0")
+    assert kept is not None
+    assert not differences(found, kept)
+    return kept
+
+
+def state_of(folder: Path, site: str) -> State:
+    found = RunFolder(folder).load_state(site, "toy-s0")
+    assert found is not None
+    return found
 
 
 def differences(one: dict[str, Tree], other: dict[str, Tree]) -> list[tuple[str, str]]:

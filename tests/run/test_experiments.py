@@ -151,22 +151,17 @@ def test_a_tag_makes_a_second_method_of_one_and_is_its_label() -> None:
 
 def test_a_methods_own_settings_go_before_the_budget_of_the_run() -> None:
     found = Experiment(
-        methods=("fedavg", "fedavg:slow", "local", "centralised", "peerwise"),
+        methods=("fedavg", "fedavg:slow", "local", "local_rounds", "centralised_rounds", "peerwise"),
         training={"lr": 0.5, "rounds": 7},
-        method={"fedavg:slow": {"lr": 0.001}, "local": {"rounds": 9}},
+        method={"fedavg:slow": {"lr": 0.001}, "local_rounds": {"rounds": 9}},
     )
     rest = {"local_epochs": 1, "batch_size": 32, "optimizer": "sgd"}
     assert found.budget("fedavg") == {"lr": 0.5, "rounds": 7, **rest}
     assert found.budget("fedavg:slow") == {"lr": 0.001, "rounds": 7, **rest}
-    assert found.budget("local") == {"lr": 0.5, "rounds": 9, **rest}
-    assert found.budget("centralised") == found.budget("fedavg")
-    assert found.budget("peerwise") is None
-
-
-def test_without_a_method_that_trains_in_rounds_local_has_no_budget() -> None:
-    found = Experiment(methods=("local", "centralised", "peerwise"))
-    assert not found.by_rounds
-    assert found.budget("local") is found.budget("centralised") is None
+    assert found.budget("local_rounds") == {"lr": 0.5, "rounds": 9, **rest}
+    assert found.label("local_rounds") == "local_rounds", "what others are held to keeps its name"
+    assert found.budget("centralised_rounds") == found.budget("fedavg")
+    assert found.budget("peerwise") is found.budget("local") is None, "local is always the models of the pool"
 
 
 def test_asking_for_methods_without_rounds_does_not_wait_for_torch() -> None:
@@ -305,5 +300,5 @@ def test_an_experiment_survives_its_own_toml(tmp_path: Path) -> None:
 def test_the_experiments_in_the_repository_are_in_order(name: str, points: int) -> None:
     found = read_experiments(EXPERIMENTS / f"{name}.toml")
     assert len(found) == points
-    assert all({"local", "peerwise"} <= set(each.methods) for each in found.values())
+    assert all({"local", "local_rounds"} & set(each.methods) and "peerwise" in each.methods for each in found.values())
     assert len({each.pool_key for each in found.values()}) == points

@@ -110,7 +110,7 @@ def test_a_site_that_trains_nothing_shares_nothing_and_asks_its_peers(
     sent = run.results.set_index(["method", "site"])["bytes_sent"]
     assert sent["best_single", SITE] == 0
     assert sent["best_single", "site-0"] > 0
-    parcels = RunFolder(tmp_path).exchange("best_single-s0").collect(0)
+    parcels = RunFolder(tmp_path).load_states("best_single-s0").parcels
     assert sorted(parcels) == ["site-0", "site-2"]
     others = run.predictions[0, "best_single", "site-0"]["details"]
     assert others["models"] == ["logistic@site-0", "logistic@site-2"]

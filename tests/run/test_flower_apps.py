@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from hypothesis import strategies as st
 
 from peerwise.cli import flower as verb
 from peerwise.errors import ConfigError, ParcelError
+from peerwise.federation import Broadcast
 from peerwise.parcels import Parcel
-from peerwise.run.flower import FlowerSettings, client, server, write_app
-from peerwise.run.flower.answer import Answer
-from peerwise.run.flower.wire import asked, question, record_of, tree_in, tree_record
+from peerwise.run.flower import FlowerSettings, write_app
+from peerwise.run.flower.records import Reply, read_request, record_of, request, tree_in, tree_record
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"]}
 
@@ -33,10 +34,12 @@ def test_flower_takes_the_folder_and_finds_both_apps_in_it(tmp_path: Path) -> No
     config, warnings = load_and_validate(path)
     assert warnings == []
     app = config["tool"]["flwr"]["app"]
-    assert app["components"] == {"serverapp": "peerwise.run.flower:server", "clientapp": "peerwise.run.flower:client"}
+    components = {"serverapp": "peerwise.run.flower.server:app", "clientapp": "peerwise.run.flower.client:app"}
+    assert app["components"] == components
     assert FlowerSettings.read(flatten_dict(app["config"])) == settings
-    assert callable(client)
-    assert callable(server)
+    for place in components.values():
+        module, _, name = place.partition(":")
+        assert callable(getattr(import_module(module), name))
 
 
 def test_settings_can_be_changed_for_one_run(tmp_path: Path) -> None:
@@ -113,24 +116,24 @@ def sent(content: RecordDict) -> RecordDict:
 
 
 @given(st.dictionaries(st.text(min_size=1).filter(lambda name: name[0] != "$"), st.binary(max_size=50), max_size=4))
-def test_whatever_sites_are_called_their_parcels_arrive_under_their_names(said: dict[str, bytes]) -> None:
-    parcels = {name: Parcel(note=data, level=np.arange(3.0)) for name, data in said.items()}
+def test_whatever_sites_are_called_their_parcels_arrive_under_their_names(notes: dict[str, bytes]) -> None:
+    parcels = {name: Parcel(note=data, level=np.arange(3.0)) for name, data in notes.items()}
     packed = {name: parcel.encode() for name, parcel in parcels.items()}
-    round, told = asked(sent(question(4, 3, packed)))
-    assert told is not None
-    assert (round, told[0]) == (4, 3)
-    assert list(told[1]) == sorted(parcels)
-    assert {name: told[1][name] for name in told[1]} == parcels
+    round, broadcast = read_request(sent(request(4, 3, packed, {})))
+    assert broadcast is not None
+    assert (round, broadcast.round) == (4, 3)
+    assert list(broadcast.content) == sorted(parcels)
+    assert {name: broadcast.content[name] for name in broadcast.content} == parcels
 
 
 def test_one_parcel_for_all_and_nothing_at_all_arrive_too() -> None:
     parcel = Parcel(weights=np.ones((2, 2), np.float32))
-    _, told = asked(sent(question(1, 0, parcel.encode())))
-    assert told is not None
-    assert told == (0, parcel)
-    assert told[1].nbytes == parcel.nbytes
-    assert asked(sent(question(0, -1, None))) == (0, None)
-    assert asked(sent(question(-1, 2, {}))) == (None, (2, {}))
+    _, broadcast = read_request(sent(request(1, 0, parcel.encode(), {"east": "it sent nonsense"})))
+    assert broadcast is not None
+    assert broadcast == Broadcast(0, parcel, {"east": "it sent nonsense"})
+    assert broadcast.content.nbytes == parcel.nbytes
+    assert read_request(sent(request(0, -1, None, {}))) == (0, None)
+    assert read_request(sent(request(-1, 2, {}, {}))) == (None, Broadcast(2, {}))
 
 
 def test_states_of_any_size_go_through_flowers_records() -> None:
@@ -140,27 +143,27 @@ def test_states_of_any_size_go_through_flowers_records() -> None:
     assert (found["model"], found["nested"]) == (state["model"], {"round": 3})
 
 
-def test_an_answer_comes_back_as_it_was() -> None:
-    answer = Answer("north", 10, 20, [(0, 0.5), (1, 0.75)], 1, ["mlp@south"], Parcel(note="x").encode(), {"y": [1]})
-    assert Answer.read(sent(answer.content())) == answer
-    silent = Answer("north", 0, 0, [], None, [], None)
-    assert Answer.read(sent(silent.content())) == silent
+def test_a_reply_comes_back_as_it_was() -> None:
+    reply = Reply("north", 10, 20, [(0, 0.5), (1, 0.75)], 1, ["mlp@south"], Parcel(note="x").encode(), {"y": [1]})
+    assert Reply.read(sent(reply.content())) == reply
+    silent = Reply("north", 0, 0, [], None, [], None)
+    assert Reply.read(sent(silent.content())) == silent
 
 
 @pytest.mark.parametrize("name", ["", "$blob", "a\nb", "x" * 300])
 def test_names_that_would_spoil_files_or_lines_are_refused(name: str) -> None:
     with pytest.raises(ParcelError, match="calls itself"):
-        Answer.read(Answer(name, 0, 0, [], None, [], None).content())
+        Reply.read(Reply(name, 0, 0, [], None, [], None).content())
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(ParcelError, match="not finite"):
-        Answer.read(Answer("north", 0, 0, [(0, float("nan"))], None, [], None).content())
+        Reply.read(Reply("north", 0, 0, [(0, float("nan"))], None, [], None).content())
 
 
 def test_a_record_without_a_manifest_is_refused() -> None:
-    content = Answer("north", 0, 0, [], None, [], (b"{}", {})).content()
-    content["said"] = record_of((b"", {"x": b"y"}))
-    del content["said"]["manifest"]
+    content = Reply("north", 0, 0, [], None, [], (b"{}", {})).content()
+    content["parcel"] = record_of((b"", {"x": b"y"}))
+    del content["parcel"]["manifest"]
     with pytest.raises(ParcelError, match="manifest"):
-        Answer.read(content)
+        Reply.read(content)

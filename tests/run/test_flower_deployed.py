@@ -10,10 +10,11 @@ import psutil
 import pytest
 from flower_deployment import Deployment, commands, free_port
 
+from peerwise.federation import answer
 from peerwise.models import one_thread
 from peerwise.parcels import read_tree
+from peerwise.run import run_method
 from peerwise.run.flower import FlowerSettings
-from peerwise.run.rounds import answer, run_method
 from peerwise.run.simulate import federation
 
 SITES = ("site-0", "site-1", "site-2")

@@ -13,12 +13,15 @@ from flower_grid import RUN_ID, LocalGrid, places, start
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from peerwise.errors import ExchangeError, ModelError
+from peerwise.federation import RUN, answer
 from peerwise.methods import Method
 from peerwise.models import one_thread
 from peerwise.parcels import pack, read_tree, unpack
-from peerwise.run.flower import FlowerSettings, client, client_app, server
-from peerwise.run.flower.wire import packed_in, record_of
-from peerwise.run.rounds import RUN, answer, run_method
+from peerwise.run import run_method
+from peerwise.run.flower import FlowerSettings, client_app
+from peerwise.run.flower.client import app as client
+from peerwise.run.flower.records import packed_in, record_of
+from peerwise.run.flower.server import app as server
 from peerwise.run.simulate import federation
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"], "folds": 2, "epochs": 2}
@@ -73,7 +76,7 @@ def test_a_method_on_flower_answers_as_in_one_process(method: str, tmp_path: Pat
         site = known["sites"][name]
         assert (site["sent"], site["received"]) == (record["sent"], record["received"])
         assert site["best_round"] == record.get("best_round")
-        assert site["validation_accuracy"] == record["curves"].get("validation accuracy", np.zeros((0, 2))).tolist()
+        assert site["validation_accuracy"] == record["curves"].get("validation accuracy", [])
     assert [round["sites"] for round in known["rounds"]] == [HOSPITALS] * settings.make().rounds
 
 
@@ -96,10 +99,10 @@ def with_models(change: Callable[[bytes], bytes]) -> Wrapped:
 
     def node(message: Message, context: Context) -> Message:
         reply: Message = client(message, context)
-        if "said" in reply.content:
-            tree = unpack(*packed_in(reply.content["said"]))
+        if "parcel" in reply.content:
+            tree = unpack(*packed_in(reply.content["parcel"]))
             tree["models"] = {name: change(data) for name, data in tree["models"].items()}
-            reply.content["said"] = record_of(pack(tree))
+            reply.content["parcel"] = record_of(pack(tree))
         return reply
 
     return node
@@ -120,9 +123,9 @@ def test_a_model_that_does_not_pass_the_gate_costs_its_sender_alone(
 def test_a_parcel_that_was_changed_on_its_way_costs_its_sender_alone(tmp_path: Path) -> None:
     def node(message: Message, context: Context) -> Message:
         reply: Message = client(message, context)
-        if "said" in reply.content:
-            manifest, blobs = packed_in(reply.content["said"])
-            reply.content["said"] = record_of((manifest, {name: data[:-1] + b"?" for name, data in blobs.items()}))
+        if "parcel" in reply.content:
+            manifest, blobs = packed_in(reply.content["parcel"])
+            reply.content["parcel"] = record_of((manifest, {name: data[:-1] + b"?" for name, data in blobs.items()}))
         return reply
 
     settings = asked(tmp_path)
@@ -166,7 +169,7 @@ def test_a_site_that_says_nothing_is_waited_for_until_the_deadline_and_may_come_
     grid.silent = {12}
 
     def node(message: Message, context: Context) -> Message:
-        if message.content["turn"]["round"] == 1:
+        if message.content["request"]["round"] == 1:
             grid.silent = set()  # what hungarian says to round 0 now comes too late, but it is there again
         reply: Message = client(message, context)
         return reply

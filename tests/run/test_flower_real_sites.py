@@ -15,15 +15,18 @@ from flwr.app import Context, Message
 from peerwise.data import Dataset, Site, load, make_sites
 from peerwise.data.task import task_from
 from peerwise.errors import ConfigError, ModelError
+from peerwise.federation import answer
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels import unpack
 from peerwise.parcels.egress import holds_rows
-from peerwise.run.flower import FlowerSettings, client, finished, server
-from peerwise.run.flower.place import place_of
-from peerwise.run.flower.wire import packed_in
+from peerwise.run import run_method
+from peerwise.run.flower import FlowerSettings, finished
+from peerwise.run.flower.client import app as client
+from peerwise.run.flower.client import site_of
+from peerwise.run.flower.records import packed_in
+from peerwise.run.flower.server import app as server
 from peerwise.run.peer.founding import found
-from peerwise.run.rounds import answer, run_method
 
 HOSPITALS = ["cleveland", "hungarian", "long_beach", "switzerland"]
 TRAINED = {"peerwise": {}, "fedproto": {"rounds": 3, "lr": 0.1}}
@@ -61,12 +64,15 @@ def in_process(settings: FlowerSettings, models: list[str]) -> list[Site]:
     return sites
 
 
-class Listening(LocalGrid):
-    """Keeps all that the hub hears."""
+class Recording(LocalGrid):
+    """Keeps all that the hub receives."""
 
     def pull_messages(self, message_ids: Any) -> list[Message]:
         found = super().pull_messages(message_ids)
-        self.heard = [*getattr(self, "heard", []), *(message.content for message in found if message.has_content())]
+        self.received = [
+            *getattr(self, "received", []),
+            *(message.content for message in found if message.has_content()),
+        ]
         return found
 
 
@@ -76,18 +82,18 @@ def test_real_sites_answer_as_one_process_does_and_keep_their_rows(method: str, 
     settings = FlowerSettings(
         method=method, settings=TRAINED[method], nodes=4, deadline=60.0, out=str(tmp_path / "hub")
     )
-    grid = Listening(dict.fromkeys(nodes, client), settings.config(), nodes.__getitem__)
+    grid = Recording(dict.fromkeys(nodes, client), settings.config(), nodes.__getitem__)
     grid.names = dict(zip(nodes, HOSPITALS, strict=True))
     start(server, grid, settings.config())
     assert not (tmp_path / "hub" / "answers.tree").exists(), "no answers leave a real site"
-    assert not any("tested" in content for content in grid.heard)
+    assert not any("tested" in content for content in grid.received)
     for site in in_process(settings, ["mlp"]):
         with Worker() as worker, one_thread():
             ready, here = finished(tmp_path / site.name, method, worker)
             assert np.array_equal(answer(ready, here, site.test.X), answer(ready, site, site.test.X)), site.name
-        for content in grid.heard:
-            if "said" in content:
-                manifest, blobs = packed_in(content["said"])
+        for content in grid.received:
+            if "parcel" in content:
+                manifest, blobs = packed_in(content["parcel"])
                 assert not any(holds_rows(data, site.train) for data in (manifest, *blobs.values()))
     known = json.loads((tmp_path / "hub" / "results.json").read_text())
     assert sorted(known["sites"]) == HOSPITALS
@@ -107,26 +113,26 @@ def test_a_site_under_another_name_than_it_was_registered_with_is_left_out(tmp_p
 def test_a_model_that_tells_of_few_rows_does_not_leave(tmp_path: Path) -> None:
     nodes = folders(tmp_path, ["forest"], min_leaf=50)  # its leaves hold ten rows or more
     settings = FlowerSettings(nodes=1)
-    said: list[Any] = []
+    sent: list[Any] = []
 
     def node(message: Message, context: Context) -> Message:
         reply: Message = client(message, context)
-        said.append(unpack(*packed_in(reply.content["said"])))
+        sent.append(unpack(*packed_in(reply.content["parcel"])))
         return reply
 
     grid = LocalGrid({11: node}, settings.config(), nodes.__getitem__)
     with pytest.raises(ModelError, match="MayNotLeave"):
         start(server, grid, settings.config())
-    assert not said
+    assert not sent
 
 
 def test_a_method_that_moves_rows_is_refused(tmp_path: Path) -> None:
     nodes = folders(tmp_path, ["mlp"])
     with pytest.raises(ConfigError, match="moves rows"):
-        place_of(FlowerSettings(method="centralised", nodes=4), nodes[11])
+        site_of(FlowerSettings(method="centralised", nodes=4), nodes[11])
 
 
 def test_sites_that_would_not_start_alike_are_refused(tmp_path: Path) -> None:
     nodes = folders(tmp_path, ["mlp"])
     with pytest.raises(ConfigError, match=r"seed is 0 in .* and 5 in the run"):
-        place_of(FlowerSettings(nodes=4, seed=5), nodes[11])
+        site_of(FlowerSettings(nodes=4, seed=5), nodes[11])

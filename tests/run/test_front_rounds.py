@@ -18,6 +18,7 @@ from peerwise.evaluate import assess
 from peerwise.methods import Method
 from peerwise.methods.by_rounds import Budget
 from peerwise.report import print_assessment
+from peerwise.report.headline import headline
 from peerwise.run import Run, simulate
 from peerwise.run.contenders import learning_rates
 
@@ -59,7 +60,7 @@ def best_validation(run: Run, method: str) -> float:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.rglob("predictions/*")}
+    return {path.name for path in folder.glob("predictions/*")}
 
 
 def test_two_variants_of_a_method_stand_side_by_side(folder: Path) -> None:
@@ -77,18 +78,18 @@ def test_two_variants_of_a_method_stand_side_by_side(folder: Path) -> None:
 
 
 def test_two_budgets_never_share_files_and_the_same_one_does_no_work(folder: Path) -> None:
-    first = simulate("digits", out=folder, **NETS, methods="fedavg,local")
+    first = simulate("digits", out=folder, **NETS, methods="fedavg,local_rounds")
     told: list[dict[str, Any]] = []
-    again = simulate("digits", out=folder, **NETS, methods="fedavg,local", on_event=told.append)
+    again = simulate("digits", out=folder, **NETS, methods="fedavg,local_rounds", on_event=told.append)
     assert {event["event"] for event in told} == {"start", "method", "end"}
     pd.testing.assert_frame_equal(first.results, again.results)
     before = files(folder)
     for training in ({"rounds": 2, "lr": 0.1}, {"rounds": 3, "lr": 0.2}, {"rounds": 3, "lr": 0.1, "batch_size": 16}):
-        other = simulate("digits", out=folder, **{**NETS, "training": training}, methods="fedavg,local")
-        assert set(other.results["method"]) == {"fedavg", "local"}
+        other = simulate("digits", out=folder, **{**NETS, "training": training}, methods="fedavg,local_rounds")
+        assert set(other.results["method"]) == {"fedavg", "local_rounds"}
         assert set(other.results["rounds"]) == {training["rounds"]}
         one, two = (
-            np.concatenate([run.predictions[0, "local", f"site-{i}"]["probabilities"] for i in range(3)])
+            np.concatenate([run.predictions[0, "local_rounds", f"site-{i}"]["probabilities"] for i in range(3)])
             for run in (first, other)
         )
         assert not np.array_equal(one, two)
@@ -104,23 +105,28 @@ def test_a_budget_that_is_spelt_out_is_the_same_budget(folder: Path) -> None:
     assert files(folder) == before
 
 
-def test_local_trains_in_rounds_beside_others_that_do_and_is_what_they_are_held_to(folder: Path) -> None:
-    run = simulate("digits", out=folder, **NETS, methods="local,fedavg,centralised")
-    local = run.results[run.results["method"] == "local"].set_index("site")
-    assert (local["rounds"] == 3).all()
-    assert (local["bytes_sent"] == 0).all()
-    found = assess(run).sites
-    others = found[found["method"] != "local"]
-    assert set(others["reference"]) == {"local"}
-    assert np.allclose(others["own_accuracy"], local.loc[others["site"], "accuracy"])
-    alone = simulate("digits", out=folder, **{**NETS, "training": {}}, methods="local")
-    assert set(alone.results["rounds"]) == {1}
-    assert alone.results["lr"].isna().all()
+def test_methods_with_rounds_are_held_to_local_rounds_and_local_is_always_of_the_pool(folder: Path) -> None:
+    run = simulate("digits", out=folder, **NETS, methods="local,local_rounds,fedavg,centralised_rounds,best_single")
+    right = {name: lines.set_index("site") for name, lines in run.results.groupby("method")}
+    assert (right["local_rounds"]["rounds"] == 3).all()
+    assert (right["local_rounds"]["bytes_sent"] == 0).all()
+    assert right["local"]["lr"].isna().all()
+    found = assess(run)
+    bars = {"fedavg": "local_rounds", "centralised_rounds": "local_rounds", "best_single": "own"}
+    assert found.methods["bar"][list(bars)].to_dict() == bars
+    held = found.sites[found.sites["method"] == "fedavg"]
+    assert np.allclose(held["own_accuracy"], right["local_rounds"].loc[held["site"], "accuracy"])
+    without = simulate("digits", out=folder, **NETS, methods="local,fedavg")
+    assert assess(without).methods["bar"]["fedavg"] is None
+    assert "(add local_rounds)" in headline(without, assess(without))
+    for site in ("site-0", "site-1", "site-2"):
+        one, other = (each.predictions[0, "local", site]["probabilities"] for each in (run, without))
+        assert np.array_equal(one, other), "whatever stands beside it"
 
 
 def test_local_with_a_setting_of_its_own_is_still_what_others_are_held_to(folder: Path) -> None:
-    run = simulate("digits", out=folder, **NETS, methods="local,fedavg", method={"local": {"lr": 0.3}})
-    assert set(run.results["method"]) == {"local", "fedavg"}
+    run = simulate("digits", out=folder, **NETS, methods="local_rounds,fedavg", method={"local_rounds": {"lr": 0.3}})
+    assert set(run.results["method"]) == {"local_rounds", "fedavg"}
     assert set(run.results.groupby("method")["lr"].first()) == {0.1, 0.3}
     assert assess(run).methods["accuracy_gain"].notna().any()
 
@@ -129,21 +135,21 @@ def test_tuning_takes_the_learning_rate_that_does_best_on_validation_rows(folder
     tried = learning_rates(0.001, 3)
     told: list[dict[str, Any]] = []
     base = {**NETS, "training": {"rounds": 3, "lr": 0.001}}
-    run = simulate("digits", out=folder, **base, methods="fedavg,local", tune=3, on_event=told.append)
+    run = simulate("digits", out=folder, **base, methods="fedavg,local_rounds", tune=3, on_event=told.append)
     assert Counter(event["event"] for event in told)["tuned"] == 2
     alone = {}
     for lr in tried:
-        one = {**NETS, "training": {"rounds": 3, "lr": lr}, "methods": "fedavg,local"}
+        one = {**NETS, "training": {"rounds": 3, "lr": lr}, "methods": "fedavg,local_rounds"}
         alone[lr] = simulate("digits", out=tmp_path, **one)
-    for method in ("fedavg", "local"):
+    for method in ("fedavg", "local_rounds"):
         scores = {lr: best_validation(each, method) for lr, each in alone.items()}
         best = max(tried, key=lambda lr: scores[lr])
         assert set(run.results.loc[run.results["method"] == method, "lr"]) == {best}
         for site in ("site-0", "site-1", "site-2"):
             chosen = run.predictions[0, method, site]["probabilities"]
             assert np.array_equal(chosen, alone[best].predictions[0, method, site]["probabilities"])
-    assert {line["method"]: line["tried"] for line in assess(run).tuned} == {"fedavg": tried, "local": tried}
-    again = simulate("digits", out=folder, **base, methods="fedavg,local", tune=3)
+    assert {line["method"]: line["tried"] for line in assess(run).tuned} == {"fedavg": tried, "local_rounds": tried}
+    again = simulate("digits", out=folder, **base, methods="fedavg,local_rounds", tune=3)
     pd.testing.assert_frame_equal(again.results, run.results)
 
 
@@ -196,8 +202,8 @@ def test_an_absent_site_that_is_not_there_is_refused_before_any_work(tmp_path: P
          "join is 0.5, but local, best_single have one round only.*e.g. fedavg"),
         ({"methods": "local,best_single", "training": {}, "absent": {"site-0": [0]}},
          r"absent is {'site-0': \[0\]}, but local, best_single have one round only"),
-        ({"methods": "fedavg,local", "training": {"rounds": 1}, "join": 0.5},
-         "join is 0.5, but fedavg, local have one round only, in which all sites take part"),
+        ({"methods": "fedavg,local_rounds", "training": {"rounds": 1}, "join": 0.5},
+         "join is 0.5, but fedavg, local_rounds have one round only, in which all sites take part"),
         ({"methods": "fedavg", "absent": {"site-1": [2, 3, 7]}},
          "absent.site-1 has 3, 7: expected rounds from 0 to 2, as no method has more"),
     ],
@@ -212,20 +218,22 @@ def test_rounds_that_nobody_can_miss_are_refused_before_any_work(
 
 
 def test_methods_that_had_all_sites_while_others_had_not_are_named(folder: Path) -> None:
-    run = simulate("digits", out=folder, **NETS, methods="local,fedavg,centralised", join=0.67)
+    run = simulate("digits", out=folder, **NETS, methods="local_rounds,fedavg,centralised_rounds", join=0.67)
     found = assess(run)
-    assert found.had_all_sites == ["centralised"]
+    assert found.had_all_sites == ["centralised_rounds"]
     console = Console(file=io.StringIO(), width=80)
     print_assessment(found, console)
-    assert "centralised: one round only, with all sites" in console.file.getvalue()  # type: ignore[attr-defined]
-    assert assess(simulate("digits", out=folder, **NETS, methods="local,fedavg,centralised")).had_all_sites == []
+    assert "centralised_rounds: one round only, with all sites" in console.file.getvalue()  # type: ignore[attr-defined]
+    present = simulate("digits", out=folder, **NETS, methods="local_rounds,fedavg,centralised_rounds")
+    assert assess(present).had_all_sites == []
 
 
 def test_a_site_that_never_took_part_nor_heard_says_that_its_model_is_untrained(folder: Path) -> None:
-    run = simulate("digits", out=folder, **NETS, methods="fedavg,local", absent={"site-1": [0, 1, 2]})
+    run = simulate("digits", out=folder, **NETS, methods="fedavg,local_rounds", absent={"site-1": [0, 1, 2]})
     told = run.results.set_index(["method", "site"])[["fell_back_to", "fell_back_why"]]
-    for method in ("fedavg", "local"):
-        assert told.loc[method, "site-1"].tolist() == ["an untrained model", "took part in no round and heard nothing"]
+    untrained = ["an untrained model", "took part in no round and received nothing"]
+    for method in ("fedavg", "local_rounds"):
+        assert told.loc[method, "site-1"].tolist() == untrained
         assert told.loc[method, "site-0"].tolist() == ["", ""]
     heard = simulate("digits", out=folder, **NETS, methods="fedavg", join=0.34)
     silent = heard.results["took_part"] == 0

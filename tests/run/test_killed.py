@@ -54,27 +54,20 @@ def same_as(whole: Run, folder: Path) -> None:
     expected = pd.read_parquet(whole.folder / "results.parquet")
     pd.testing.assert_frame_equal(found[columns], expected[columns], check_exact=True)
     for (seed, method, site), tree in whole.predictions.items():
-        kept = RunFolder(folder).load_predictions(site, f"{method}-s{seed}")
-        assert np.array_equal(kept["probabilities"], tree["probabilities"])
+        kept = RunFolder(folder).load_predictions(f"{method}-s{seed}")
+        assert kept is not None
+        assert np.array_equal(kept[site]["probabilities"], tree["probabilities"])
 
 
 def nothing_twice(whole: Run, folder: Path) -> None:
-    """Work is told after it is kept: told twice, it was done again; what was in flight when it was killed is told
+    """Work is logged after it is kept: logged twice, it was done again; what was in flight when it was killed is logged
     once or not at all. And no half-written file stays behind."""
     assert whole.folder is not None
-    told = Counter(event["key"] for event in events(folder) if event["event"] == "worked")
-    assert set(told.values()) == {1}
+    logged = Counter(event["key"] for event in events(folder) if event["event"] == "worked")
+    assert set(logged.values()) == {1}
     assert sorted(p.name for p in (folder / "kept").iterdir()) == sorted(
         p.name for p in (whole.folder / "kept").iterdir()
     )
-    steps = Counter(
-        (event["event"], event["run"], event["site"], event.get("round"))
-        for event in events(folder)
-        if event["event"] in ("shared", "absorbed", "predicted")
-    )
-    assert set(steps.values()) == {1}
-    failures = Counter((event["run"], event["site"]) for event in events(folder) if event["event"] == "failed")
-    assert set(failures.values()) <= {1}
     assert list(folder.rglob("*.unfinished")) == []
 
 
@@ -121,6 +114,12 @@ def processes_of(group: int) -> list[str]:
     command = ["ps", "-ww", "-o", "pid=", "-o", "args=", "-g", str(group)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.stdout.splitlines()
+
+
+def workers_of(leader: psutil.Process) -> list[psutil.Process]:
+    """Its own children, or those of a fork server."""
+    ours = [one for one in leader.children(recursive=True) if "resource_tracker" not in " ".join(one.cmdline())]
+    return [one for one in ours if not one.children()]
 
 
 def all_gone(group: int) -> bool:
@@ -174,8 +173,7 @@ def test_ctrl_c_ends_all_processes_and_says_how_to_go_on(tmp_path: Path, whole: 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_its_site_done_again(tmp_path: Path, whole: Run) -> None:
     process = begin(tmp_path, "worked", 2)
-    (stem,) = psutil.Process(process.pid).children()
-    workers = stem.children()
+    workers = workers_of(psutil.Process(process.pid))
     assert len(workers) == 2
     workers[0].kill()
     process.communicate(timeout=200)
@@ -187,16 +185,12 @@ def test_a_worker_that_is_killed_is_replaced_and_its_site_done_again(tmp_path: P
 
 DYING = """
 import sys
-import peerwise.methods.registry as registry
-from importlib.metadata import EntryPoint, EntryPoints
-known = [*registry.entry_points(group=registry.GROUP), EntryPoint("dies", "failing_methods:Dies", registry.GROUP)]
-registry.entry_points = lambda group: EntryPoints(known)
 from peerwise import simulate
 from peerwise.errors import PeerwiseError
 out, folder = sys.argv[1:]
 try:
     simulate("digits", out=out, workers=2, sites=3, rows=240, models=["logistic"], seeds=1, folds=2,
-             methods="dies", method={"dies": {"folder": folder}})
+             methods="failing_methods:Dies", method={"failing_methods:Dies": {"folder": folder}})
 except PeerwiseError as error:
     sys.stdout.write(str(error))
 """
@@ -204,15 +198,11 @@ except PeerwiseError as error:
 
 KILLED = """
 import sys
-import peerwise.methods.registry as registry
-from importlib.metadata import EntryPoint, EntryPoints
-offered = EntryPoint("killed", "failing_methods:KilledAfterwards", registry.GROUP)
-known = [*registry.entry_points(group=registry.GROUP), offered]
-registry.entry_points = lambda group: EntryPoints(known)
 from peerwise import simulate
 out, folder, step, last = sys.argv[1:]
 simulate("digits", out=out, sites=3, rows=240, models=["logistic"], seeds=1, folds=2,
-         methods="killed", method={"killed": {"folder": folder, "step": step, "last": last}})
+         methods="failing_methods:KilledAfterwards",
+         method={"failing_methods:KilledAfterwards": {"folder": folder, "step": step, "last": last}})
 """
 
 
@@ -225,7 +215,8 @@ def killed_among_failures(tmp_path: Path, step: str, last: str) -> dict[str, Any
     assert done.returncode == -signal.SIGKILL, done.stderr
     settings = {"folder": str(tmp_path / "tried"), "step": step, "last": last}
     return {"out": tmp_path / "run", "sites": 3, "rows": 240, "models": ["logistic"], "seeds": 1, "folds": 2,
-            "methods": "killed", "method": {"killed": settings}}  # fmt: skip
+            "methods": "failing_methods:KilledAfterwards",
+            "method": {"failing_methods:KilledAfterwards": settings}}  # fmt: skip
 
 
 def tries(folder: Path) -> dict[str, int]:
@@ -233,31 +224,25 @@ def tries(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("step", ["share", "absorb", "predict"])
-def test_a_step_that_failed_before_the_kill_is_not_tried_again(tmp_path: Path, offer: Any, step: str) -> None:
-    offer("killed", "failing_methods:KilledAfterwards")
+def test_what_failed_before_the_kill_fails_again_and_then_for_good(tmp_path: Path, step: str) -> None:
     settings = killed_among_failures(tmp_path, step, "well")
     for _ in range(2):
         run = simulate("digits", **settings)
-        assert tries(tmp_path) == {"site-0": 1, "site-1": 1, "site-2": 2}, "the last one was not finished"
+        assert tries(tmp_path) == {"site-0": 2, "site-1": 2, "site-2": 2}, "all since the last checkpoint"
     failed = run.results.set_index("site")["fell_back_why"].to_dict()
     luck = f"{step}: ArithmeticError: bad luck at"
     assert failed == {"site-0": f"{luck} site-0", "site-1": f"{luck} site-1", "site-2": ""}
-    told = Counter(event["site"] for event in events(tmp_path / "run") if event["event"] == "failed")
-    assert told == {"site-0": 1, "site-1": 1}
 
 
 @pytest.mark.parametrize("step", ["share", "predict"])
-def test_where_the_last_fails_after_the_kill_it_is_nobodys_bad_luck_and_all_try_again_once_mended(
+def test_where_all_fail_after_the_kill_the_run_stops_and_they_try_again_when_it_goes_on(
     tmp_path: Path, offer: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    offer("killed", "failing_methods:KilledAfterwards")
     settings = killed_among_failures(tmp_path, step, "fails")
-    with pytest.raises(ModelError, match=f"{step} failed at every site still at work.*bad luck at site-2"):
-        simulate("digits", **settings)
-    assert tries(tmp_path) == {"site-0": 1, "site-1": 1, "site-2": 2}
-    with pytest.raises(ModelError, match=f"{step} failed at every site still at work.*bad luck at site-0"):
-        simulate("digits", **settings)
-    assert tries(tmp_path) == {"site-0": 2, "site-1": 2, "site-2": 3}
+    for times in (2, 3):
+        with pytest.raises(ModelError, match=f"{step} failed at every site still at work.*bad luck at site-0"):
+            simulate("digits", **settings)
+        assert tries(tmp_path) == {"site-0": times, "site-1": times, "site-2": times}
     monkeypatch.setenv("MENDED", "yes")
     run = simulate("digits", **settings)
     assert run.results["fell_back_to"].tolist() == [""] * 3
@@ -298,7 +283,7 @@ def test_without_room_for_a_file_it_stops_with_one_sentence_and_goes_on_when_the
     tmp_path: Path, whole: Run, workers: int
 ) -> None:
     said = out_of_room(tmp_path, 20_000, workers)
-    assert said.startswith("site 'site-")
+    assert workers > 1 or said.startswith("site 'site-")  # what workers made, the leader writes
     assert "cannot be written (File too large): expected room for" in said
     assert "Free some space" in said
     assert "\n" not in said

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from round_runs import run, state_of
 
 from peerwise.checks.method import awkward_sites
 from peerwise.data import Inputs, Site
 from peerwise.methods import Method
 from peerwise.parcels import Parcel
-from peerwise.run.folder import RunFolder
-from peerwise.run.method_run import MethodRun
-from peerwise.run.rounds import run_method
+from peerwise.run import run_method
 
 
 class Adds(Method):
@@ -41,9 +40,9 @@ def test_the_last_state_answers_in_memory() -> None:
 
 @pytest.mark.parametrize("keeps_last", [True, False])
 def test_the_last_state_answers_from_a_run_folder(tmp_path: Path, keeps_last: bool) -> None:
-    method, sites, folder = Adds(), awkward_sites(), RunFolder(tmp_path)
+    method, sites = Adds(), awkward_sites()
     method.keeps_last = keeps_last
-    MethodRun("adds", method, sites, folder, 1, lambda event: None).train()
+    run(tmp_path, method, sites)
     with_validation = [site.name for site in sites if len(site.val)]
-    kept = [folder.load_state(name, "adds")["heard"] for name in with_validation]
+    kept = [state_of(tmp_path, name)["heard"] for name in with_validation]
     assert kept == [[0, 1, 2] if keeps_last else [0]] * len(with_validation)

@@ -68,7 +68,7 @@ def test_a_site_does_without_the_model_that_fails_there_and_the_others_stay(tmp_
 def test_answers_are_those_of_the_models_that_remain(tmp_path: Path) -> None:
     run = simulate("heart_disease", out=tmp_path, **SETTINGS, methods="global_ensemble")
     X = rows_of("cleveland")
-    parcels = RunFolder(tmp_path).exchange("global_ensemble-s0").collect(0)
+    parcels = RunFolder(tmp_path).load_states("global_ensemble-s0").parcels
     names = {site: OnnxModel(parcels[site]["models"]["mlp"]) for site in ("cleveland", "long_beach", "switzerland")}
     old = X[:, 0] > 76.5
     assert old.sum() == 1
@@ -130,6 +130,6 @@ def test_a_site_that_asks_its_peers_asks_those_that_can_answer(tmp_path: Path, m
     tree = run.predictions[0, "best_single", "long_beach"]
     assert tree["fell_back"] == {"to": "peers' models", "why": "share: FloatingPointError: overflow"}
     assert set(tree["peers_left_out"]) == {"mlp@hungarian", "mlp@switzerland"}
-    parcel = RunFolder(tmp_path).exchange("best_single-s0").collect(0)["cleveland"]
+    parcel = RunFolder(tmp_path).load_states("best_single-s0").parcels["cleveland"]
     expected = OnnxModel(parcel["models"]["mlp"]).predict_proba(rows_of("long_beach"))
     assert np.allclose(tree["probabilities"], expected, atol=1e-6)

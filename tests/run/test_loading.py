@@ -145,8 +145,8 @@ def spoiled(folder: Path, how: str) -> None:
     elif how == "split lost":
         (folder / "split.json").unlink()
     elif how == "answers damaged":
-        for blob in (folder / "blobs").glob("*"):
-            blob.write_bytes(b"x")
+        for file in (folder / "predictions").glob("*"):
+            file.write_bytes(b"x")
     else:
         (folder / "config.toml").unlink()
 

@@ -34,7 +34,7 @@ def test_trust_sums_to_one_and_is_the_methods_own(method: str, fitted_sites: Sit
     kind, site = read_bundle(fitted_sites["north"], worker)
     X = table("south")[list(FEATURES)].to_numpy(np.float32)[:5]
     with one_thread():
-        details = kind.details(site, X)
+        details = kind.predict_with_details(site, X)[1]
     for row, trust in enumerate(said.trust):
         assert sum(trust.values()) == pytest.approx(1)
         assert set(trust) == {"north", "south", "east"}

@@ -19,16 +19,14 @@ from peerwise.cli.peer import pull as pull_verb
 from peerwise.errors import ExchangeError, StorageError
 from peerwise.models.worker import Limits, Worker
 from peerwise.parcels import Parcel
-from peerwise.parcels.signed import unseal
 from peerwise.run.peer import review
 
 
 def honest(sites: Sites, name: str = "south") -> dict[str, bytes]:
     """The models that a member has truly published."""
-    exchange = sites.exchange(name)
-    found = exchange.fetch(name, "models")
+    found = sites.signed(name).fetch(name, "models")
     assert found is not None
-    models: dict[str, bytes] = unseal(found[0], exchange.blobs(found[0]))["models"]
+    models: dict[str, bytes] = found.read()["models"]
     return models
 
 
@@ -38,9 +36,9 @@ def model(sites: Sites) -> bytes:
 
 def say(sites: Sites, parcel: Parcel, **card: Any) -> None:
     """As south, whose software is another, with the card of its true models."""
-    known = sites.exchange("south").fetch("south", "models")
+    known = sites.signed("south").fetch("south", "models")
     assert known is not None
-    sites.exchange("south").say("models", parcel, {**(known[0].card or {}), **card})
+    sites.signed("south").publish("models", parcel, {**(known.manifest.card or {}), **card})
 
 
 # ---- a member with a key --------------------------------------------------------------------------------------------
@@ -110,9 +108,9 @@ def test_what_a_member_calls_its_classes_does_not_reach_the_terminal(published_s
 
 @pytest.mark.parametrize("claim", [{"classes": ["other", "names"]}, {"task": {"digest": "0" * 64}}], ids=str)
 def test_a_card_of_another_task_is_refused(claim: dict[str, Any], published_sites: Sites, worker: Worker) -> None:
-    known = published_sites.exchange("south").fetch("south", "models")
+    known = published_sites.signed("south").fetch("south", "models")
     assert known is not None
-    card = dict(known[0].card or {})
+    card = dict(known.manifest.card or {})
     claim = {name: {**card[name], **value} if isinstance(value, dict) else value for name, value in claim.items()}
     say(published_sites, Parcel(models=honest(published_sites), classes=list(CLASSES)), **claim)
     told = published_sites.pull("north", worker)["peers"]["south"]
@@ -135,7 +133,7 @@ def test_a_site_does_not_write_through_a_link_that_somebody_laid(folder: str, pu
     shown.symlink_to(home)
     before = files(home)
     with pytest.raises(StorageError, match="is behind a link"):
-        published_sites.exchange("north").say("models", Parcel(hello="world"))
+        published_sites.signed("north").publish("models", Parcel(hello="world"))
     assert files(home) == before
 
 
@@ -149,11 +147,11 @@ def test_a_list_of_blobs_behind_a_link_does_not_make_a_site_remove_its_own_files
     (shown / "blobs").symlink_to(kept)
     before = files(home)
     with pytest.raises(StorageError, match="is behind a link"):
-        published_sites.exchange("north").say("models", Parcel(hello="world"))
+        published_sites.signed("north").publish("models", Parcel(hello="world"))
     assert files(home) == before
 
 
 def test_a_list_of_blobs_that_is_nested_without_end_is_refused_in_a_sentence(published_sites: Sites) -> None:
     (published_sites.root / "meeting" / "north" / "lists" / "models.json").write_text("[" * 900_000)
     with pytest.raises(ExchangeError, match="does not list blobs"):
-        published_sites.exchange("north").say("models", Parcel(hello="world"))
+        published_sites.signed("north").publish("models", Parcel(hello="world"))

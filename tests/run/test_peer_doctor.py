@@ -16,7 +16,7 @@ CHECKS = {"keys", "clock", "policy", "disk", "task", "rows", "ledger", "members"
 
 
 def looked(sites: Sites, name: str = "north") -> list[Check]:
-    return doctor(sites[name], lambda: sites.shelf(name))
+    return doctor(sites[name], lambda: sites.transport(name))
 
 
 def wrong(sites: Sites, name: str = "north", verdict: str = "problem") -> dict[str, str]:
@@ -75,7 +75,7 @@ def test_what_should_be_thought_about_is_a_warning(fitted_sites: Sites) -> None:
     texts = [check.text for check in looked(fitted_sites) if check.verdict == "warning"]
     for said in ("ask = 'never'", "min_leaf = 2", "list ends in 9 days"):
         assert any(said in text for text in texts), said
-    renew(fitted_sites["north"], fitted_sites.shelf("north"))
+    renew(fitted_sites["north"], fitted_sites.transport("north"))
     assert not any("list ends" in check.text for check in looked(fitted_sites))
 
 
@@ -91,7 +91,7 @@ def test_a_site_that_waits_for_its_welcome_is_told(formed_sites: Sites) -> None:
 
 
 def test_a_site_that_was_revoked_is_told(published_sites: Sites, worker: object) -> None:
-    revoke(published_sites["north"], "south", "left", published_sites.shelf("north"))
+    revoke(published_sites["north"], "south", "left", published_sites.transport("north"))
     published_sites.pull("south", worker)  # type: ignore[arg-type]
     assert "is not among the members" in wrong(published_sites, "south")["members"]
 

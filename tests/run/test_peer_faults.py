@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -117,21 +116,13 @@ def test_a_worker_that_never_starts_well_is_not_waited_for_at_every_model(
 
 
 def test_a_withdrawal_that_was_killed_half_way_is_finished_by_the_next(published_sites: Sites) -> None:
-    """What was written last is undone: the shelf tells of the withdrawal, and this site does not know of it."""
+    """What was written last is undone: the folder holds the withdrawal, and this site does not know of it."""
     sites = published_sites
     mine = sites["south"].path / "published.json"
     before = mine.read_bytes()
-    withdraw(sites["south"], sites.shelf("south"), "a patient objected")
+    withdraw(sites["south"], sites.transport("south"), "a patient objected")
     mine.write_bytes(before)
-    withdraw(sites["south"], sites.shelf("south"), "a patient objected")
+    withdraw(sites["south"], sites.transport("south"), "a patient objected")
     assert status(sites["south"])["published"]["version"] is None
     with pytest.raises(ConfigError, match="nothing to withdraw"):
-        withdraw(sites["south"], sites.shelf("south"), "a patient objected")
-
-
-def test_no_room_for_what_is_fetched_is_told_in_a_sentence(
-    published_sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not there"))
-    with pytest.raises(StorageError, match=r"no temporary folder .*not there"):
-        published_sites.exchange("north")
+        withdraw(sites["south"], sites.transport("south"), "a patient objected")

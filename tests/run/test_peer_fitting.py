@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,24 @@ from peer_sites import NAMES, TASK, Sites, copied, formed, mislabeled, table
 from peerwise.data import Rows, Site
 from peerwise.data.task import read_inputs
 from peerwise.errors import ConfigError, DataError
+from peerwise.federation import Session, answer
 from peerwise.methods import pool_models
 from peerwise.methods.own_models import mean_probabilities
 from peerwise.metrics import accuracy
 from peerwise.models import OnnxModel, one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels import sha256
+from peerwise.run import run_method
 from peerwise.run.peer import PeerFolder, fit, in_use, method_of, outbox, predict, publish, pull, status, withdraw
 from peerwise.run.peer.arrivals import parcel_of
 from peerwise.run.peer.fitting import unlearned_answers
 from peerwise.run.peer.training import trained
-from peerwise.run.rounds import answer, begin, run_method, speak
 
 SETTINGS = {"stacking": {"meta": "logistic"}}  # which is quicker than a forest
 
 
 def fitted(sites: Sites, worker: Worker, at: str = "north") -> dict[str, Any]:
-    return fit(sites[at], worker, sites.shelf(at), use_peers=True)
+    return fit(sites[at], worker, sites.transport(at), use_peers=True)
 
 
 def joined(sites: Sites, worker: Worker, method: str, **settings: Any) -> Sites:
@@ -98,14 +98,14 @@ def test_a_validation_rows_own_label_does_not_change_what_is_said_of_it(
 ) -> None:
     sites = joined(copied(formed_once, tmp_path), worker, method)
     made, site = method_of(sites["north"]), sites["north"].site()
-    begin(made, site)
+    Session(made, site)
     parcels = {name: parcel_of(sites["north"], arrival) for name, arrival in in_use(sites["north"]).items()}
-    told = {"north": speak(made, site, 0), **parcels}
+    told = {"north": Session(made, site, site.state).step(None, 0), **parcels}
     said, _ = unlearned_answers(made, site, told)
     for row in (0, 7):
         y = site.val.y.copy()
         y[row] = (y[row] + 1) % 3
-        other, _ = unlearned_answers(made, replace(site, val=Rows(site.val.X, y)), told)
+        other, _ = unlearned_answers(made, site.replace(val=Rows(site.val.X, y)), told)
         assert np.array_equal(other[row], said[row])
 
 
@@ -114,7 +114,7 @@ class Canary(PeerFolder):
 
     def site(self) -> Site:
         site = super().site()
-        return replace(site, val=Rows(site.val.X, (site.val.y + 1) % len(site.classes)))
+        return site.replace(val=Rows(site.val.X, (site.val.y + 1) % len(site.classes)))
 
 
 @pytest.mark.parametrize("method", ["peerwise", "knorae", "neighbourhood", "stacking", "best_single"])
@@ -123,7 +123,7 @@ def test_the_figure_is_of_rows_that_nothing_was_learned_from(
 ) -> None:
     sites = joined(copied(large, tmp_path), worker, method)
     true = fitted(sites, worker)["validation"]
-    wrong = fit(Canary(sites.root / "north"), worker, sites.shelf("north"), use_peers=True)["validation"]
+    wrong = fit(Canary(sites.root / "north"), worker, sites.transport("north"), use_peers=True)["validation"]
     assert true["rows"] == wrong["rows"] == len(sites["north"].site().val) > 50
     assert true["accuracy"] > 0.6
     for figure in ("accuracy", "own_accuracy"):
@@ -163,7 +163,7 @@ def test_own_models_answer_where_they_did_better_unless_peers_are_asked_for(
     assert not fit(peer, worker, use_peers=True)["own_models_answer"]
     kept = predict(peer, rows, worker)
     assert not np.array_equal(kept.probabilities, own)
-    withdraw(sites["east"], sites.shelf("east"), "a patient objected")
+    withdraw(sites["east"], sites.transport("east"), "a patient objected")
     sites.pull("north", worker)
     assert list(status(peer)["bundle"]["peers"]) == ["south"]
     assert not status(peer)["bundle"]["own_models_answer"], "a refit that nobody asked for keeps the choice"

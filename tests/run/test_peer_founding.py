@@ -63,7 +63,7 @@ def test_a_member_with_another_fingerprint_is_not_admitted(beginning: tuple[Site
     sites, fingerprint = beginning
     told = asked(sites.root, "south", fingerprint)
     with pytest.raises(NotTrusted, match=told["fingerprint"]):
-        admit(sites["north"], Path(told["request"]), fingerprint, sites.shelf("north"))
+        admit(sites["north"], Path(told["request"]), fingerprint, sites.transport("north"))
     assert sites["north"].roster().names == ["north"]
 
 
@@ -71,7 +71,7 @@ def test_a_member_with_another_fingerprint_is_not_admitted(beginning: tuple[Site
 def test_a_letter_with_any_bit_flipped_is_refused(letter: str, beginning: tuple[Sites, str], tmp_path: Path) -> None:
     sites, fingerprint = beginning
     asks = asked(sites.root, "south", fingerprint)
-    answer = admit(sites["north"], Path(asks["request"]), asks["fingerprint"], sites.shelf("north"))
+    answer = admit(sites["north"], Path(asks["request"]), asks["fingerprint"], sites.transport("north"))
     path = {"invite": sites.root / "north/invite.json", "request": asks["request"], "welcome": answer["welcome"]}
     data = Path(path[letter]).read_bytes()
     for place in range(0, len(data), 37):
@@ -84,7 +84,7 @@ def test_a_letter_with_any_bit_flipped_is_refused(letter: str, beginning: tuple[
             continue
         reader = "north" if letter == "request" else "south"
         with pytest.raises(PeerwiseError):
-            admit(sites[reader], tmp_path / "changed.json", asks["fingerprint"], sites.shelf(reader))
+            admit(sites[reader], tmp_path / "changed.json", asks["fingerprint"], sites.transport(reader))
     assert not (tmp_path / "other").exists()
     assert not (sites.root / "south" / "roster.json").exists()
 
@@ -117,7 +117,7 @@ def test_a_request_with_a_strange_field_is_refused_in_a_sentence(field: str, beg
             continue
         resigned(letter, "request", **{field: value})
         with pytest.raises(PeerwiseError, match=r"expected|reads format"):
-            admit(sites["north"], letter, told["fingerprint"], sites.shelf("north"))
+            admit(sites["north"], letter, told["fingerprint"], sites.transport("north"))
         letter.write_bytes(whole)
     assert sites["north"].roster().names == ["north"]
 
@@ -127,7 +127,7 @@ def test_letters_of_a_later_format_say_to_update(beginning: tuple[Sites, str]) -
     told = asked(sites.root, "south", fingerprint)
     resigned(Path(told["request"]), "request", format=2)
     with pytest.raises(PeerwiseError, match=r"format 2.*update Peerwise"):
-        admit(sites["north"], Path(told["request"]), told["fingerprint"], sites.shelf("north"))
+        admit(sites["north"], Path(told["request"]), told["fingerprint"], sites.transport("north"))
     resigned(sites.root / "north" / "invite.json", "invite", format=2)
     with pytest.raises(PeerwiseError, match=r"format 2.*update Peerwise"):
         asked(sites.root, "east", fingerprint)
@@ -137,9 +137,9 @@ def test_a_welcome_is_for_one_site_alone(beginning: tuple[Sites, str]) -> None:
     sites, fingerprint = beginning
     for name in ("south", "east"):
         told = asked(sites.root, name, fingerprint)
-        answer = admit(sites["north"], Path(told["request"]), told["fingerprint"], sites.shelf("north"))
+        answer = admit(sites["north"], Path(told["request"]), told["fingerprint"], sites.transport("north"))
     with pytest.raises(NotTrusted, match="'east'"):
-        admit(sites["south"], Path(answer["welcome"]), "", sites.shelf("south"))
+        admit(sites["south"], Path(answer["welcome"]), "", sites.transport("south"))
 
 
 def test_a_welcome_by_another_founder_is_refused(beginning: tuple[Sites, str], tmp_path: Path) -> None:
@@ -147,16 +147,18 @@ def test_a_welcome_by_another_founder_is_refused(beginning: tuple[Sites, str], t
     asks = asked(sites.root, "south", fingerprint)
     founded(tmp_path, "rival")
     rival = Sites(tmp_path, ("rival", "south"))
-    answer = admit(rival["rival"], Path(asks["request"]), asks["fingerprint"], rival.shelf("rival"))
+    answer = admit(rival["rival"], Path(asks["request"]), asks["fingerprint"], rival.transport("rival"))
     with pytest.raises(NotTrusted, match="signed by key"):
-        admit(sites["south"], Path(answer["welcome"]), "", sites.shelf("south"))
+        admit(sites["south"], Path(answer["welcome"]), "", sites.transport("south"))
 
 
 def test_an_old_welcome_does_not_bring_back_an_old_list(formed_sites: Sites, worker: Any) -> None:
     formed_sites.pull("south", worker)
     assert formed_sites["south"].roster().version == 3
     with pytest.raises(NotTrusted, match="version 3 was seen"):
-        admit(formed_sites["south"], formed_sites.root / "north/welcome/south.json", "", formed_sites.shelf("south"))
+        admit(
+            formed_sites["south"], formed_sites.root / "north/welcome/south.json", "", formed_sites.transport("south")
+        )
     assert formed_sites["south"].roster().version == 3
 
 
@@ -166,7 +168,7 @@ def test_a_second_site_of_a_name_is_not_admitted(name: str, formed_sites: Sites,
     fingerprint = formed_sites["north"].identity.fingerprint
     told = join(tmp_path / "another", settings, tmp_path / "north" / "invite.json", fingerprint)
     with pytest.raises(PeerwiseError, match="twice"):
-        admit(formed_sites["north"], Path(told["request"]), told["fingerprint"], formed_sites.shelf("north"))
+        admit(formed_sites["north"], Path(told["request"]), told["fingerprint"], formed_sites.transport("north"))
     assert formed_sites["north"].roster().names == list(NAMES)
     with pytest.raises(ConfigError, match="the founder's"):
         join(tmp_path / "x", {**settings, "name": "north"}, tmp_path / "north" / "invite.json", fingerprint)

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from peer_processes import Command, Forge, until
 
 from peerwise.errors import NotTrusted
 from peerwise.models.worker import Worker
-from peerwise.run.peer import PeerFolder, live, opened_shelf, outbox, pull, renew
+from peerwise.run.peer import PeerFolder, connect, live, outbox, pull, renew
 from peerwise.run.peer.founding import LIST_DAYS
 
 pytest.importorskip("zenoh")
@@ -149,8 +150,8 @@ def test_a_member_whose_list_has_ended_gets_the_renewed_one_over_the_network(tmp
     serving.start()
     try:
         until(lambda: bool(said), "the founder is live")
-        with opened_shelf(member) as shelf, Worker() as worker:
-            found = pull(member, shelf, worker)
+        with closing(connect(member)) as transport, Worker() as worker:
+            found = pull(member, transport, worker)
     finally:
         stop.set()
         serving.join(60)

@@ -11,10 +11,11 @@ from peer_sites import QUICK, Sites, admitted
 
 from peerwise.data.task import Task, read_inputs
 from peerwise.errors import ConfigError, PeerwiseError
+from peerwise.federation import answer
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
+from peerwise.run import run_method
 from peerwise.run.peer import fit, found, join, method_of, predict, task_for, train
-from peerwise.run.rounds import answer, run_method
 
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "image": {"x": (1, 28, 28)},

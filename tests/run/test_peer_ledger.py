@@ -16,7 +16,7 @@ from peerwise.run.peer import decided, fit, in_use, publish, review, status, wit
 def test_a_life_in_lines(fitted_sites: Sites, worker: Worker) -> None:
     sites = fitted_sites
     decided(sites["north"], "east", None, "refused", "another device")
-    withdraw(sites["north"], sites.shelf("north"), "a patient objected")
+    withdraw(sites["north"], sites.transport("north"), "a patient objected")
     told = [line["what"] for line in sites["north"].ledger.lines() if line["what"] not in ("seen", "trained")]
     assert told[0] == "founded"
     life = ["admitted", "admitted", "published", "arrived", "arrived", "accepted", "accepted", "fitted", "refused"]
@@ -86,7 +86,7 @@ def test_a_quiet_federation_does_not_fill_the_ledger(fitted_sites: Sites, worker
     before = len(fitted_sites["north"].ledger.lines())
     for _ in range(3):
         fitted_sites.pull("north", worker)
-        publish(fitted_sites["north"], fitted_sites.shelf("north"))
+        publish(fitted_sites["north"], fitted_sites.transport("north"))
     assert len(fitted_sites["north"].ledger.lines()) == before
 
 

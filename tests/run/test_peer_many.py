@@ -25,7 +25,7 @@ def offer(sites: Sites, name: str, classes: str, model: bytes | None = None) -> 
     """A model under a card that says what it was trained on."""
     known = {"training": {"classes_trained_on": classes}, "privacy": None, "attack": None}
     parcel = Parcel(models={"m": model or file()}, classes=list(CLASSES))
-    sites.exchange(name).say("models", parcel, {**sites.card(name), "models": {"m": known}})
+    sites.signed(name).publish("models", parcel, {**sites.card(name), "models": {"m": known}})
 
 
 def test_only_the_models_that_promise_most_are_fetched(published_sites: Sites, worker: Worker) -> None:
@@ -71,7 +71,7 @@ def test_a_peer_that_is_here_keeps_its_place_until_it_goes(published_sites: Site
     offer(sites, "east", "healthy, ill, unclear")
     offer(sites, "south", "healthy")
     assert outcomes(sites, worker) == {"south": "new", "east": "not fetched"}, "its new version is fetched"
-    withdraw(sites["south"], sites.shelf("south"), "patients asked for it")
+    withdraw(sites["south"], sites.transport("south"), "patients asked for it")
     assert outcomes(sites, worker) == {"south": "withdrawn", "east": "new"}
 
 

@@ -30,11 +30,11 @@ from peerwise.run.peer import (
 
 
 def rotated(sites: Sites, name: str) -> dict[str, Any]:
-    return rotate(sites[name], sites.shelf(name))
+    return rotate(sites[name], sites.transport(name))
 
 
 def test_a_revoked_member_is_heard_no_more(fitted_sites: Sites, worker: Worker) -> None:
-    revoke(fitted_sites["north"], "south", "key stolen", fitted_sites.shelf("north"))
+    revoke(fitted_sites["north"], "south", "key stolen", fitted_sites.transport("north"))
     told = fitted_sites.pull("north", worker)
     assert told["peers"]["south"]["outcome"] == "removed"
     assert told["refitted"]["without"] == ["south"]
@@ -45,28 +45,28 @@ def test_a_revoked_member_is_heard_no_more(fitted_sites: Sites, worker: Worker) 
 
 
 def test_only_the_founder_changes_the_list(formed_sites: Sites) -> None:
-    south, shelf = formed_sites["south"], formed_sites.shelf("south")
+    south, transport = formed_sites["south"], formed_sites.transport("south")
     with pytest.raises(ConfigError, match="'south' is not the founder: expected 'north'"):
-        revoke(south, "east", "rival", shelf)
+        revoke(south, "east", "rival", transport)
     with pytest.raises(ConfigError, match="Ask there"):
-        renew(south, shelf)
+        renew(south, transport)
 
 
 @pytest.mark.parametrize(("name", "why", "says"), [("south", " ", "reason is empty"), ("north", "x", "is the founder")])
 def test_a_revocation_needs_a_reason_and_another_site(name: str, why: str, says: str, formed_sites: Sites) -> None:
     with pytest.raises(ConfigError, match=says):
-        revoke(formed_sites["north"], name, why, formed_sites.shelf("north"))
+        revoke(formed_sites["north"], name, why, formed_sites.transport("north"))
     assert formed_sites["north"].roster().names == list(NAMES)
 
 
 def test_an_unknown_member_cannot_be_revoked(formed_sites: Sites) -> None:
     with pytest.raises(NotTrusted, match="'west' is not in version 3"):
-        revoke(formed_sites["north"], "west", "who is that", formed_sites.shelf("north"))
+        revoke(formed_sites["north"], "west", "who is that", formed_sites.transport("north"))
 
 
 def test_a_revoked_site_comes_back_with_another_key_and_is_decided_on_anew(fitted_sites: Sites, worker: Worker) -> None:
     sites = fitted_sites
-    revoke(sites["north"], "south", "key stolen", sites.shelf("north"))
+    revoke(sites["north"], "south", "key stolen", sites.transport("north"))
     sites.pull("north", worker)
     shutil.rmtree(sites.root / "south")
     admitted(sites, asked(sites.root, "south", sites["north"].identity.fingerprint))
@@ -81,7 +81,7 @@ def test_once_the_list_has_ended_nothing_new_is_let_in(fitted_sites: Sites, work
     sites.clock.ahead = 91 * DAY
     for refused in (
         lambda: sites.publish("south"),
-        lambda: preview(sites["south"], sites.shelf("south")),
+        lambda: preview(sites["south"], sites.transport("south")),
         lambda: sites.pull("north", worker),
         lambda: sites.accept("north", "south"),
     ):
@@ -97,7 +97,7 @@ def test_once_the_list_has_ended_nothing_new_is_let_in(fitted_sites: Sites, work
 def test_a_renewed_list_is_taken_in_after_the_old_one_has_ended(published_sites: Sites, worker: Worker) -> None:
     sites = published_sites
     sites.clock.ahead = 91 * DAY
-    told = renew(sites["north"], sites.shelf("north"))
+    told = renew(sites["north"], sites.transport("north"))
     assert told["expires"] == pytest.approx(sites["north"].now() + 90 * DAY, abs=600)
     assert sites.pull("south", worker)["members"]["version"] == told["list"]
     assert sites["south"].roster().names == list(NAMES)
@@ -115,7 +115,7 @@ def test_a_members_new_key_is_used_once_the_list_has_it(published_sites: Sites, 
     assert sites["south"].identity.public == old
     sites.change("south", licence="CC-BY-4.0")
     assert sites.publish("south")["again"], "with the old key, as nobody knows the new one yet"
-    admit(sites["north"], Path(told["rotation"]), "", sites.shelf("north"))
+    admit(sites["north"], Path(told["rotation"]), "", sites.transport("north"))
     assert sites["south"].identity.public == old
     assert "signed by a former key" not in " ".join(status(sites["south"])["due"])
     sites.pull("south", worker)
@@ -126,7 +126,7 @@ def test_a_members_new_key_is_used_once_the_list_has_it(published_sites: Sites, 
 def test_models_under_a_former_key_are_published_again(published_sites: Sites, worker: Worker) -> None:
     sites = published_sites
     told = rotated(sites, "south")
-    admit(sites["north"], Path(told["rotation"]), "", sites.shelf("north"))
+    admit(sites["north"], Path(told["rotation"]), "", sites.transport("north"))
     assert sites.pull("north", worker)["peers"]["south"]["outcome"] == "refused"
     sites.pull("south", worker)
     assert "former key" in " ".join(status(sites["south"])["due"])
@@ -140,10 +140,10 @@ def test_a_rotation_is_taken_from_its_owner_alone(formed_sites: Sites) -> None:
     letter = formed_sites.root / "rotation.json"
     letter.write_bytes(rotation(thief, Identity.new(), "south", north.now()))
     with pytest.raises(NotTrusted, match="neither the request"):
-        admit(north, letter, "", formed_sites.shelf("north"))
+        admit(north, letter, "", formed_sites.transport("north"))
     letter.write_bytes(rotation(formed_sites["east"].identity, thief, "south", north.now()))
     with pytest.raises(NotTrusted, match="the key is of 'east'"):
-        admit(north, letter, "", formed_sites.shelf("north"))
+        admit(north, letter, "", formed_sites.transport("north"))
     assert north.roster().version == 3
 
 
@@ -199,7 +199,7 @@ def test_the_founder_shows_a_list_again_that_was_lost_on_the_way(published_sites
     sites = published_sites
     shown = sites.shown("north", "roster")
     before = shown.read_bytes()
-    revoke(sites["north"], "east", "left", sites.shelf("north"))
+    revoke(sites["north"], "east", "left", sites.transport("north"))
     shown.write_bytes(before)
     sites.pull("north", worker)
     assert sites.pull("south", worker)["peers"].keys() == {"north"}
@@ -229,12 +229,12 @@ def test_a_lost_list_is_not_made_good_by_an_older_welcome(published_sites: Sites
     (sites.root / "south" / "roster.json").unlink()
     shutil.rmtree(sites.root / "south" / "seen")
     with pytest.raises(NotTrusted, match="version 3 was seen before"):
-        admit(sites["south"], sites.root / "north/welcome/south.json", "", sites.shelf("south"))
+        admit(sites["south"], sites.root / "north/welcome/south.json", "", sites.transport("south"))
 
 
 def test_a_list_from_a_clock_far_ahead_is_refused(formed_sites: Sites, worker: Worker) -> None:
     formed_sites.clock.ahead = 3600
-    renew(formed_sites["north"], formed_sites.shelf("north"))
+    renew(formed_sites["north"], formed_sites.transport("north"))
     formed_sites.clock.ahead = 0
     assert "Check the clocks" in formed_sites.pull("south", worker)["members"]["note"]
 
@@ -250,8 +250,8 @@ def test_a_site_that_is_not_welcomed_yet_answers_by_itself(formed_sites: Sites, 
 
 def test_every_change_of_the_list_is_in_the_founders_ledger(published_sites: Sites) -> None:
     sites = published_sites
-    revoke(sites["north"], "east", "left the trial", sites.shelf("north"))
-    renew(sites["north"], sites.shelf("north"))
+    revoke(sites["north"], "east", "left the trial", sites.transport("north"))
+    renew(sites["north"], sites.transport("north"))
     rotated(sites, "north")
     lines = [line for line in sites["north"].ledger.lines() if line["what"] in ("revoked", "renewed", "rotated")]
     assert [(line["what"], line["version"]) for line in lines] == [("revoked", 4), ("renewed", 5), ("rotated", 6)]
@@ -262,7 +262,7 @@ def test_every_change_of_the_list_is_in_the_founders_ledger(published_sites: Sit
 def test_what_is_published_can_be_taken_back_after_the_list_has_ended(published_sites: Sites) -> None:
     published_sites.clock.ahead = 91 * DAY
     south = published_sites["south"]
-    withdraw(south, published_sites.shelf("south"), "a patient objected")
+    withdraw(south, published_sites.transport("south"), "a patient objected")
     assert not list((published_sites.root / "meeting" / "south" / "blobs").iterdir()), "its models are gone at once"
     assert status(south)["published"]["version"] is None
 
@@ -273,4 +273,4 @@ def test_a_request_of_another_task_is_refused(formed_sites: Sites, tmp_path: Pat
     told = found(elsewhere / "first", settings, replace(TASK, name="other"))
     asks = join(elsewhere / "second", settings, Path(told["invite"]), told["fingerprint"])
     with pytest.raises(PeerwiseError, match="the request is for task"):
-        admit(formed_sites["north"], Path(asks["request"]), asks["fingerprint"], formed_sites.shelf("north"))
+        admit(formed_sites["north"], Path(asks["request"]), asks["fingerprint"], formed_sites.transport("north"))

@@ -32,7 +32,7 @@ def payload(sites: Sites, name: str) -> dict[str, Any]:
 
 def test_publishing_sends_exactly_what_the_preview_has_shown(formed_sites: Sites) -> None:
     sites = formed_sites
-    told = preview(sites["south"], sites.shelf("south"))
+    told = preview(sites["south"], sites.transport("south"))
     assert shown_by(sites, "south") == {}, "nothing leaves at a preview"
     assert sites.told("south", "published") == []
     published = sites.publish("south")
@@ -74,15 +74,15 @@ def test_new_rows_give_a_new_version(published_sites: Sites) -> None:
     assert second["version"] > first["version"]
     assert set(second["blobs"]).isdisjoint(first["blobs"])
     kept = {Path(name).name for name in shown_by(sites, "south") if name.startswith("blobs/")}
-    assert kept == set(second["blobs"]), "the old model is gone from the shelf"
+    assert kept == set(second["blobs"]), "the old model is gone from the folder"
 
 
-@pytest.mark.parametrize("change", ["licence", "shelf", "blob"])
+@pytest.mark.parametrize("change", ["licence", "folder", "blob"])
 def test_the_same_models_are_published_again_where_the_others_need_it(change: str, published_sites: Sites) -> None:
     sites = published_sites
     if change == "licence":
         sites.change("south", licence="CC-BY-4.0")
-    elif change == "shelf":
+    elif change == "folder":
         shutil.rmtree(sites.root / "meeting")
     else:
         next((sites.root / "meeting" / "south" / "blobs").iterdir()).unlink()
@@ -111,7 +111,7 @@ def test_what_is_about_to_expire_is_published_again(published_sites: Sites) -> N
 def test_a_model_with_small_leaves_is_held_back(formed_sites: Sites) -> None:
     sites = formed_sites
     sites.change("south", models=["forest"], min_leaf=40)
-    told = preview(sites["south"], sites.shelf("south"))
+    told = preview(sites["south"], sites.transport("south"))
     assert len(told["held"]) == 1
     with pytest.raises(MayNotLeave, match="may not leave"):
         sites.publish("south")
@@ -122,7 +122,7 @@ def test_a_model_with_small_leaves_is_held_back(formed_sites: Sites) -> None:
 def test_a_model_that_may_not_leave_keeps_no_other_back(formed_sites: Sites, worker: Worker) -> None:
     sites = formed_sites
     sites.change("south", models=["forest", "logistic"], min_leaf=40)
-    told = preview(sites["south"], sites.shelf("south"))
+    told = preview(sites["south"], sites.transport("south"))
     assert list(told["held"]) == ["forest"]
     assert list(told["card"]["models"]) == ["logistic"]
     assert list(sites.publish("south")["held"]) == ["forest"]
@@ -136,7 +136,7 @@ def test_a_held_model_leaves_only_with_a_reason_that_all_can_read(formed_sites: 
     sites = formed_sites
     sites.change("south", models=["forest", "logistic"], min_leaf=40)
     why = "the ethics board has approved it"
-    before = preview(sites["south"], sites.shelf("south"), allow=why)
+    before = preview(sites["south"], sites.transport("south"), allow=why)
     told = sites.publish("south", allow=why)
     assert set(told["held"]) == {"forest"}
     assert sites.told("south", "published")[0]["why"] == why
@@ -163,7 +163,7 @@ def test_a_reason_that_no_card_can_show_is_refused_before_anything_leaves(formed
 def test_what_was_withdrawn_is_gone_and_can_be_published_again(published_sites: Sites) -> None:
     sites = published_sites
     first = payload(sites, "south")["version"]
-    told = withdraw(sites["south"], sites.shelf("south"), "a patient objected")
+    told = withdraw(sites["south"], sites.transport("south"), "a patient objected")
     said = payload(sites, "south")
     assert (said["withdrawn"], said["blobs"]) == ("a patient objected", {})
     assert [name for name in shown_by(sites, "south") if name.startswith("blobs/")] == []
@@ -177,18 +177,18 @@ def test_what_was_withdrawn_is_gone_and_can_be_published_again(published_sites: 
 @pytest.mark.parametrize("why", ["", "  "])
 def test_a_withdrawal_needs_a_reason(why: str, published_sites: Sites) -> None:
     with pytest.raises(ConfigError, match="reason is empty"):
-        withdraw(published_sites["south"], published_sites.shelf("south"), why)
+        withdraw(published_sites["south"], published_sites.transport("south"), why)
     assert payload(published_sites, "south")["withdrawn"] is None
 
 
 def test_there_must_be_something_to_withdraw(formed_sites: Sites) -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match="nothing to withdraw"):
-            withdraw(formed_sites["south"], formed_sites.shelf("south"), "a patient objected")
+            withdraw(formed_sites["south"], formed_sites.transport("south"), "a patient objected")
     formed_sites.publish("south")
-    withdraw(formed_sites["south"], formed_sites.shelf("south"), "a patient objected")
+    withdraw(formed_sites["south"], formed_sites.transport("south"), "a patient objected")
     with pytest.raises(ConfigError, match="nothing to withdraw"):
-        withdraw(formed_sites["south"], formed_sites.shelf("south"), "a patient objected")
+        withdraw(formed_sites["south"], formed_sites.transport("south"), "a patient objected")
 
 
 def test_the_card_says_what_is_known_and_no_more(published_sites: Sites) -> None:
@@ -215,7 +215,7 @@ def test_rows_that_do_not_fit_the_task_are_not_trained_on(formed_sites: Sites) -
     with pytest.raises(PeerwiseError, match="does not fit the task"):
         train(formed_sites["south"])
     with pytest.raises(PeerwiseError, match="does not fit the task"):
-        publish(formed_sites["south"], formed_sites.shelf("south"))
+        publish(formed_sites["south"], formed_sites.transport("south"))
 
 
 def test_a_method_with_rounds_publishes_nothing_beforehand(formed_sites: Sites) -> None:

@@ -111,9 +111,9 @@ def test_what_does_not_fit_the_task_is_refused_with_the_reason(
     given, says = MISFITS[what]
     sites = published_sites
     if "models" in given:
-        sites.exchange("east").say("models", Parcel(models=5, classes=list(CLASSES)), sites.card("east"))
+        sites.signed("east").publish("models", Parcel(models=5, classes=list(CLASSES)), sites.card("east"))
     elif given.get("card", "") is None:
-        sites.exchange("east").say("models", Parcel(models={"m": file()}, classes=list(CLASSES)))
+        sites.signed("east").publish("models", Parcel(models={"m": file()}, classes=list(CLASSES)))
     else:
         more = {key: value for key, value in given.items() if key in ("format", "licence")}
         sites.send("east", {"m": given.get("file", file())}, given.get("classes"), **more)
@@ -174,7 +174,7 @@ def test_a_withdrawal_is_honoured_at_the_next_pull(fitted_sites: Sites, worker: 
     arrived = in_use(sites["north"])["south"]
     blobs = {path.name for path in (sites.root / "meeting/south/blobs").iterdir()}
     assert blobs & files_of(sites, "north"), "its models are here"
-    withdraw(sites["south"], sites.shelf("south"), "a patient objected")
+    withdraw(sites["south"], sites.transport("south"), "a patient objected")
     told = sites.pull("north", worker)
     assert told["peers"]["south"] == {**told["peers"]["south"], "outcome": "withdrawn", "why": "a patient objected"}
     assert told["refitted"]["without"] == ["south"]
@@ -230,8 +230,8 @@ def test_two_contents_of_one_version_are_refused(published_sites: Sites, worker:
     (sites.root / "south" / "ledger.jsonl").unlink()
     shutil.rmtree(sites.root / "meeting" / "south")
     sites.clock.ahead = sites.seen_version("south", at="north") - sites.clock()
-    exchange = sites.exchange("south")
-    exchange.say("models", Parcel(models={"m": file()}, classes=list(CLASSES)), None)
+    signed = sites.signed("south")
+    signed.publish("models", Parcel(models={"m": file()}, classes=list(CLASSES)), None)
     assert sites.shown("south").read_bytes() != known
     sites.clock.ahead = 0
     assert "two different versions" in sites.pull("north", worker)["peers"]["south"]["why"]
@@ -266,7 +266,7 @@ def test_one_members_models_do_not_pass_for_anothers(published_sites: Sites, wor
     assert told["east"]["outcome"] == "new"
 
 
-def test_strangers_on_the_shelf_are_not_even_looked_at(published_sites: Sites, worker: Worker) -> None:
+def test_strangers_in_the_folder_are_not_even_looked_at(published_sites: Sites, worker: Worker) -> None:
     sites = published_sites
     shutil.copytree(sites.root / "meeting" / "east", sites.root / "meeting" / "stranger")
     assert set(sites.pull("north", worker)["peers"]) == set(NAMES) - {"north"}
@@ -309,7 +309,7 @@ def test_a_pull_does_not_touch_what_was_fitted_by_rounds(published_sites: Sites,
     sites = published_sites
     sites.change("north", method="fedavg", models=["mlp"])
     site = sites["north"].site()
-    site.test = site.test.take(slice(0, 0))  # nothing was trained that could answer them
+    site = site.replace(test=site.test.take(slice(0, 0)))  # nothing was trained that could answer them
     peers = {"south": 1, "east": 1}
     save_bundle(sites["north"], method_of(sites["north"]), site, {"peers": peers}, use_peers=False, by_rounds=True)
     assert sites.pull("north", worker)["refitted"] is None

@@ -18,7 +18,7 @@ from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import seal
 from peerwise.run.participation import Participation
-from peerwise.run.peer import PeerFolder, fit_by_rounds, hub, method_of, outbox, status
+from peerwise.run.peer import PeerFolder, fit_by_rounds, method_of, outbox, rounds, status
 from peerwise.run.peer.training import trained
 
 NAMES = ("cleveland", "hungarian", "switzerland")
@@ -106,13 +106,13 @@ def test_sites_killed_in_a_write_go_on_where_they_stopped(forge: Forge, tmp_path
     same_answers(made)
 
 
-def test_a_hub_killed_before_it_tells_tells_the_same(forge: Forge, tmp_path: Path) -> None:
+def test_a_hub_killed_before_it_broadcasts_broadcasts_the_same(forge: Forge, tmp_path: Path) -> None:
     made = hospitals(tmp_path, names=NAMES[:2])
     others = fitting(forge, made, "hungarian")
-    dies = {"before": "peerwise.exchange.signed:SignedExchange.say", "with": "told", "nth": 2}
+    dies = {"before": "peerwise.transport.signed:SignedTransport.publish", "with": "broadcast", "nth": 3}
     hub = forge.start("fit", "--use-peers", "--folder", made.folder / "cleveland", dies=dies)
     assert hub.wait() == -9
-    assert hub.errors().count("heard") == 1, "it had told of the first round only"
+    assert hub.errors().count("combined") == 1, "it had broadcast the first round only"
     fitted(others | fitting(forge, made, "cleveland"))
     same_answers(made)
 
@@ -125,26 +125,28 @@ def test_who_never_comes_is_waited_for_until_the_deadline(forge: Forge, tmp_path
 
 
 def test_a_quorum_ends_a_round_and_who_comes_late_takes_part_from_then_on(forge: Forge, tmp_path: Path) -> None:
-    """The two that began go on without the third; it hears what was told last, and all three agree in the end."""
+    """The two that began go on without the third; it absorbs the newest broadcast, and all three agree in the end."""
     made = hospitals(tmp_path, quorum=2, method_settings={"rounds": 6, "local_epochs": 1})
     began = fitting(forge, made, *NAMES[:2])
     began["cleveland"].hears("round 2 of 6")
     late = fitting(forge, made, "switzerland")
     fitted(began | late)
-    heard = [line.partition("heard ")[2] for line in began["cleveland"].errors().splitlines() if "heard" in line]
-    assert heard[:2] == ["cleveland, hungarian"] * 2
-    assert len(heard) == 6
-    absent = {name: [round for round, names in enumerate(heard) if name not in names] for name in made.sites}
+    combined = [
+        line.partition("combined ")[2] for line in began["cleveland"].errors().splitlines() if "combined" in line
+    ]
+    assert combined[:2] == ["cleveland, hungarian"] * 2
+    assert len(combined) == 6
+    absent = {name: [round for round, names in enumerate(combined) if name not in names] for name in made.sites}
     expected = made.expected(participation=Participation(absent=absent))
     assert made.answers("cleveland").tobytes() == expected["cleveland"].tobytes()
-    told = [[line for line in made.lines(name, "seen") if line["topic"] == "told"][-1] for name in NAMES]
-    assert len({line["digest"] for line in told}) == 1, "all have heard the same in the end"
+    newest = [[line for line in made.lines(name, "seen") if line["topic"] == "broadcast"][-1] for name in NAMES]
+    assert len({line["digest"] for line in newest}) == 1, "all have the same broadcast in the end"
 
 
 @pytest.mark.slow
 def test_who_misses_a_round_takes_part_in_the_next(forge: Forge, tmp_path: Path) -> None:
     made = hospitals(tmp_path, quorum=2, method_settings={"rounds": 4, "local_epochs": 1})
-    dies = {"before": "peerwise.run.peer.federated:_Federated._turn", "nth": 2}
+    dies = {"before": "peerwise.run.peer.rounds:_Rounds._shared", "nth": 2}
     away = forge.start("fit", "--use-peers", "--folder", made.folder / "switzerland", dies=dies)
     hub = fitting(forge, made, "cleveland")
     assert away.wait() == -9, "after the first round, which it made with the hub"
@@ -152,7 +154,7 @@ def test_who_misses_a_round_takes_part_in_the_next(forge: Forge, tmp_path: Path)
     hub["cleveland"].hears("round 3 of 4")
     fitted(hub | others | fitting(forge, made, "switzerland"))
     assert {len(made.lines(name, "fitted")) for name in NAMES} == {1}
-    finished = [made.peer(name).bundle.load_item("bundle", "state")["run"]["heard"] for name in NAMES]
+    finished = [made.peer(name).bundle.load_item("bundle", "state")["run"]["absorbed"] for name in NAMES]
     assert finished == [3, 3, 3], "all have heard the last round"
 
 
@@ -168,9 +170,9 @@ GARBAGE = [
 def test_what_makes_no_sense_costs_its_sender_alone(forge: Forge, tmp_path: Path) -> None:
     made = hospitals(tmp_path, most=40, method_settings={"rounds": len(GARBAGE), "local_epochs": 1})
     hostile = made.peer("switzerland")
-    exchange = hostile.exchange(outbox(hostile))
+    signed = hostile.signed(outbox(hostile))
     for round, garbage in enumerate(GARBAGE):
-        exchange.say(f"run-1-round-{round}", garbage)
+        signed.publish(f"run-1-round-{round}", garbage)
     fitted(fitting(forge, made, *NAMES[:2]))
     same_answers(made, "switzerland")
     for name in NAMES[:2]:
@@ -181,10 +183,10 @@ def test_what_makes_no_sense_costs_its_sender_alone(forge: Forge, tmp_path: Path
 
 def test_what_is_unsigned_expired_or_of_a_stranger_costs_its_sender_alone(forge: Forge, tmp_path: Path) -> None:
     made = hospitals(tmp_path, most=40, quorum=2)
-    good = made.peer("hungarian").exchange(outbox(made.peer("hungarian")))
+    good = made.peer("hungarian").signed(outbox(made.peer("hungarian")))
     hostile = made.peer("switzerland")
-    shelf = outbox(hostile)
-    shelf.put("run-1-round-0", b'{"payload": "nothing", "signature": "none"}', {})
+    transport = outbox(hostile)
+    transport.publish("run-1-round-0", b'{"payload": "nothing", "signature": "none"}', {})
     long_ago = PeerFolder(hostile.path, clock=lambda: time.time() - 366 * 86_400)
     sealed = seal(
         Parcel(rows=3),
@@ -196,9 +198,9 @@ def test_what_is_unsigned_expired_or_of_a_stranger_costs_its_sender_alone(forge:
         created=long_ago.now(),
         expires=long_ago.now() + 86_400,
     )
-    shelf.put("run-1-round-1", *sealed)
+    transport.publish("run-1-round-1", *sealed)
     stolen, blobs = good.sealed("run-1-round-2", Parcel(rows=3))
-    shelf.put("run-1-round-2", stolen, blobs)
+    transport.publish("run-1-round-2", stolen, blobs)
     fitted(fitting(forge, made, *NAMES[:2]))
     same_answers(made, "switzerland")
     noted = {line["about"]: line["why"] for line in made.lines("cleveland", "left out")}
@@ -213,13 +215,13 @@ def test_fit_again_begins_a_new_run(forge: Forge, tmp_path: Path) -> None:
     before = made.answers("hungarian")
     once_more = fitting(forge, made)
     fitted(once_more)
-    assert not any("heard" in command.errors() for command in once_more.values()), "all rounds had been made"
+    assert not any("combined" in command.errors() for command in once_more.values()), "all rounds had been made"
     anew = {name: forge.start("fit", "--again", "--use-peers", "--folder", made.folder / name) for name in made.sites}
     fitted(anew)
-    assert all(command.errors().count("heard") == 2 for command in anew.values())
+    assert all(command.errors().count("combined") == 2 for command in anew.values())
     assert made.answers("hungarian").tobytes() == before.tobytes()
     shown = made.folder / "shared" / "hungarian" / "blobs"
-    assert not list(shown.iterdir()), "what was said in rounds that have ended lies nowhere"
+    assert not list(shown.iterdir()), "no parcel of a round that has ended is left"
     assert not (made.folder / "hungarian" / "fetched").exists()
 
 
@@ -262,7 +264,7 @@ def test_a_hub_that_never_begins_is_told_in_a_sentence(
     forge: Forge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = hospitals(tmp_path, names=NAMES[:2], most=40, deadline=0.5)
-    monkeypatch.setattr(hub, "GRACE", 0.5)
+    monkeypatch.setattr(rounds, "GRACE", 0.5)
     peer = made.peer("hungarian")
     with (
         Worker() as worker,

@@ -1,18 +1,20 @@
-"""Sequences with a rare outcome: methods with rounds find it, and choose their round by balanced accuracy."""
+"""class_balance: methods with rounds find a rare outcome, and choose their round by balanced accuracy."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from peerwise import Dataset, Run, simulate
 from peerwise.data import Sequences, make_sites
+from peerwise.errors import ConfigError
+from peerwise.federation import RUN, Session
 from peerwise.methods import Method
-from peerwise.run.rounds import RUN, begin, weigh
+from peerwise.parcels import Parcel
 
-METHODS = ("local", "centralised", "fedavg", "fml", "fedkd", "fedproto", "fedtgp", "fedgh", "lgfedavg")
+METHODS = ("local_rounds", "centralised_rounds", "fedavg", "fml", "fedkd", "fedproto", "fedtgp", "fedgh", "lgfedavg")
 
 
 def rare(rows: int = 1800, seed: int = 0) -> Dataset:
@@ -28,7 +30,8 @@ def rare(rows: int = 1800, seed: int = 0) -> Dataset:
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    return simulate(rare(), models=["cnn1d"], methods=METHODS, training={"rounds": 8, "lr": 0.05}, seeds=1)
+    return simulate(rare(), models=["cnn1d"], methods=METHODS, training={"rounds": 8, "lr": 0.05}, seeds=1,
+                    class_balance="balanced")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -44,16 +47,27 @@ class Answers(Method):
 
     rounds = 3
 
+    def share(self, site: Any, round: int) -> Parcel:
+        site.state["round"] = round
+        return Parcel()
+
     def predict_proba(self, site: Any, X: Any) -> Any:
         yes = np.zeros(len(X)) if site.state["round"] == 0 else (site.val.y | (np.arange(len(X)) % 3 > 0)).astype(float)
         return np.stack([1 - yes, yes], axis=1)
 
 
-def test_the_round_of_sequences_is_chosen_by_balanced_accuracy() -> None:
-    site = make_sites(rare())[0]
-    method = Answers()
-    begin(method, site)
-    for round in (0, 1):
-        site.state["round"] = round
-        assert weigh(method, site, round), "the later round finds the outcome, though it is right less often"
-    assert site.state[RUN]["best_round"] == 1
+@pytest.mark.parametrize(("class_balance", "best"), [("none", 0), ("balanced", 1)])
+def test_the_best_round_is_chosen_by_balanced_accuracy_where_classes_are_balanced(
+    class_balance: Literal["none", "balanced"], best: int
+) -> None:
+    """The later round finds the outcome, though it is right less often."""
+    site = make_sites(rare(), class_balance=class_balance)[0]
+    session = Session(Answers(), site)
+    for round in (0, 1, 2):
+        session.step(None, round, shares=round < 2)
+    assert site.state[RUN]["best_round"] == best
+
+
+def test_an_unknown_class_balance_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"class_balance is 'even': expected 'none' or 'balanced'"):
+        make_sites(rare(), class_balance="even")  # type: ignore[arg-type]

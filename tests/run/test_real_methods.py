@@ -13,16 +13,17 @@ import pytest
 
 from peerwise import simulate
 from peerwise.checks.method import awkward_sites
+from peerwise.federation import RUN, answer
 from peerwise.methods import Method, make_method, method_names
-from peerwise.methods.registry import is_by_rounds
+from peerwise.methods.registry import has_budget
 from peerwise.models import one_thread
 from peerwise.run import RunFolder, run_method
-from peerwise.run.method_run import MethodRun
+from peerwise.run.executors import open_workers
 from peerwise.run.participation import Participation
-from peerwise.run.rounds import RUN, answer
+from peerwise.run.runner import MethodRun
 
 HERE = Path(__file__).parent
-NAMES = [*(name for name in method_names() if is_by_rounds(name)), "local"]
+NAMES = [name for name in method_names() if has_budget(name) and name != "centralised_rounds"]
 AWAY = Participation(join=0.6, absent={"full": [0]}, seed=3)
 KILLED: dict[str, Any] = {
     "sites": 3, "rows": 200, "models": ["mlp"], "seeds": 1, "partition": "quantity", "public": 20,
@@ -54,27 +55,29 @@ print(lives)
 
 
 def small(name: str) -> Method:
-    return make_method(name, {"rounds": 3, "lr": 0.1}, folds=5, epochs=None, by_rounds=True)
+    return make_method(name, {"rounds": 3, "lr": 0.1}, folds=5, epochs=None)
 
 
 def test_the_shipped_methods_with_rounds_are_tried() -> None:
-    assert {"fedavg", "scaffold", "ditto", "fedproto", "fedmosaic", "fedct", "local"} <= set(NAMES)
+    assert {"fedavg", "scaffold", "ditto", "fedproto", "fedmosaic", "fedct", "local_rounds"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runtime_gives_what_memory_gives(name: str, tmp_path: Path) -> None:
     sites, folder = awkward_sites(("mlp",)), RunFolder(tmp_path)
     run_method(small(name), sites, participation=AWAY)
-    MethodRun(name, small(name), awkward_sites(("mlp",)), folder, 1, lambda event: None, AWAY).finish()
+    with open_workers() as workers:
+        run = MethodRun(name, small(name), awkward_sites(("mlp",)), folder, workers, lambda event: None, AWAY)
+        predictions = run.finish()
     for site in sites:
-        kept, record = folder.load_predictions(site.name, name), site.state[RUN]
+        kept, record = predictions[site.name], site.state[RUN]
         with one_thread():
             expected = answer(small(name), site, site.test.X)
         assert np.array_equal(kept["probabilities"], expected), site.name
         for key in ("sent", "received", "took_part"):
             assert kept[key] == record[key], (site.name, key)
         assert kept["best_round"] == record.get("best_round"), site.name
-    assert 0 not in folder.load_predictions("full", name)["took_part"]
+    assert 0 not in predictions["full"]["took_part"]
 
 
 @pytest.mark.slow

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from toy_methods import Countdown, Mean, toy_site
 
 from peerwise.data import Feature, load, make_sites
 from peerwise.errors import BadOutputs, DataError
-from peerwise.exchange import FolderExchange, MemoryExchange
-from peerwise.methods import Centralised, Local, Method, OneShot, make_method
-from peerwise.parcels import Keep
+from peerwise.federation import RUN, Session, answer
+from peerwise.methods import Centralised, Local, OneShot
 from peerwise.run import run_method
-from peerwise.run.rounds import RUN, answer, begin
 from peerwise.trust import BestSingle, PeerwiseClassifier
 
 
-def test_memory_and_folder_give_identical_answers(tmp_path: Path) -> None:
-    def answers(method: Method, folder: Path | None) -> NDArray[np.float64]:
-        sites = make_sites(load("heart_disease"), "natural", recipes=("mlp", "logistic"), seed=1)
-        for site in sites:
-            site.keep = keep
-        run_method(method, sites, FolderExchange(folder) if folder else MemoryExchange())
-        return np.concatenate([answer(method, site, site.test.X) for site in sites])
-
-    keep = Keep()
-    for name, settings in [
-        ("best_single", {}),
-        ("peerwise", {}),
-        ("feddes", {"epochs": 2, "hidden": 8}),
-        ("centralised", {}),
-    ]:
-        method = make_method(name, settings, folds=2, epochs=1)
-        assert np.array_equal(answers(method, None), answers(method, tmp_path / name)), name
-
-
-def test_the_round_that_did_best_on_validation_rows_is_kept_the_earliest_among_equals() -> None:
+def test_the_round_that_did_best_on_validation_rows_is_kept() -> None:
     right_in = {"a": [False, True, False, True], "b": [False, False, False, True], "c": [True, True, True, True]}
     sites = [toy_site(name) for name in right_in]
     method = Countdown(right_in)
@@ -64,9 +40,9 @@ def test_what_combine_says_reaches_every_site_and_memory_goes_on() -> None:
     run_method(Mean(rounds=3), sites)
     for site in sites:
         assert site.state["mean"] == 2.0
-        assert site.state["turns"] == [1, 2]  # round 1 was the first to be right on validation rows
+        assert site.state["turns"] == [1, 2, 3]  # rounds 1 and 2 are equally right, and round 2 has the lower loss
         assert site.state["rngs"] == sites[0].state["rngs"]
-        assert len(set(site.state["rngs"])) == 2
+        assert len(set(site.state["rngs"])) == 3
 
 
 def test_combine_may_address_single_sites() -> None:
@@ -109,8 +85,7 @@ def test_answers_of_the_wrong_shape_or_without_sense_are_refused_by_name(given: 
 
 def test_sites_with_different_columns_are_refused_before_any_training() -> None:
     sites = make_sites(load("heart_disease"), "vertical", 3, recipes=("logistic",), seed=0)
-    for site in sites:
-        site.keep = never
+    sites = [site.replace(keep=never) for site in sites]
     for method in (OneShot(PeerwiseClassifier()), OneShot(BestSingle()), Centralised()):
         with pytest.raises(DataError, match=r"different columns.*matches columns by name"):
             run_method(method, sites)
@@ -123,8 +98,8 @@ def test_local_needs_no_common_columns() -> None:
 
 
 def test_columns_of_the_same_name_with_other_categories_are_different_columns() -> None:
-    sites = [toy_site("a"), toy_site("b")]
-    sites[0].features, sites[1].features = (Feature("x", ("no", "yes")),), (Feature("x", ("yes", "no")),)
+    columns = {"a": Feature("x", ("no", "yes")), "b": Feature("x", ("yes", "no"))}
+    sites = [toy_site(name).replace(features=(column,)) for name, column in columns.items()]
     with pytest.raises(DataError, match=r"different columns \(such as x\)"):
         run_method(Mean(rounds=1), sites)
 
@@ -141,7 +116,7 @@ def never(parts: Any, work: Any) -> Any:
 def test_what_is_learned_stays_with_the_site_that_began() -> None:
     """A copy with the same state would keep every site's net in memory for as long as a run lasts."""
     original = toy_site("a")
-    copied = replace(original)
-    begin(Mean(), copied)
+    copied = original.replace()
+    Session(Mean(), copied)
     assert "common" in copied.state
     assert original.state == {}

@@ -39,7 +39,12 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 def files_of(folder: Path) -> dict[str, int]:
     """Everything that costs work, with its time of writing."""
-    kept = [path for part in ("kept", "blobs", "sites") for path in (folder / part).rglob("*") if path.is_file()]
+    kept = [
+        path
+        for part in ("kept", "blobs", "states", "predictions")
+        for path in (folder / part).rglob("*")
+        if path.is_file()
+    ]
     return {str(path): path.stat().st_mtime_ns for path in kept}
 
 
@@ -85,8 +90,9 @@ def test_the_split_file_names_every_row_of_the_data_set_once(tmp_path: Path) -> 
         drawn.append(set(rows))
         for name, site in split.items():
             assert site["models"] == ["logistic"]
-            kept = RunFolder(tmp_path).load_predictions(name, f"local-s{seed}")
-            assert kept["y"].tolist() == data.y[site["test"]].tolist()
+            kept = RunFolder(tmp_path).load_predictions(f"local-s{seed}")
+            assert kept is not None
+            assert kept[name]["y"].tolist() == data.y[site["test"]].tolist()
     assert drawn[0] != drawn[1]
     sites = federation(run.experiment, data, 1)
     assert np.array_equal(np.asarray(sites[0].train.X), np.asarray(data.X)[sites[0].index["train"]])
@@ -160,7 +166,8 @@ def test_a_data_set_at_hand_works_with_sites_of_any_name(tmp_path: Path) -> None
     assert set(run.results["site"]) == {"north/1", "..", "Zürich"}
     outside = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(folder)]
     assert outside == []
-    assert len(list((folder / "sites").iterdir())) == 3
+    again = simulate(at_hand(), out=folder, models="logistic", seeds=1, folds=2, methods="local,best_single")
+    same(again.results, run.results)
 
 
 def test_a_folder_belongs_to_its_rows_their_names_and_their_sites(tmp_path: Path) -> None:

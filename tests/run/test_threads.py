@@ -24,8 +24,9 @@ if __name__ == "__main__":
         out = f"{sys.argv[1]}/{workers}"
         simulate(data, sites=2, models=["logistic"], methods=["local", "peerwise", "feddes"], seeds=1, folds=2,
                  method={"feddes": {"epochs": 1, "hidden": 8, "batch_size": 4096}}, workers=workers, out=out)
-        files = sorted(RunFolder(out).path.glob("sites/*/predictions/*.json"))
-        found.append([RunFolder(out).load_predictions(f.parts[-3], f.stem)["probabilities"] for f in files])
+        files = sorted(RunFolder(out).path.glob("predictions/*"))
+        trees = [tree for file in files for tree in RunFolder(out).load_predictions(file.name).values()]
+        found.append([tree["probabilities"] for tree in trees])
     assert len(found[0]) == 6
     print(all(np.array_equal(one, two) for one, two in zip(*found)))
 """

@@ -66,7 +66,7 @@ def test_a_real_site_uses_all_its_models_and_publishes_those_that_may_leave(
     sites.change("south", models=["logistic", *mine])
     plain = {"logistic", f"{NAME}.bayes", f"{NAME}.neighbours", f"{NAME}.svm"}
     assert set(train(sites["south"])["models"]) == plain
-    before = preview(sites["south"], sites.shelf("south"))
+    before = preview(sites["south"], sites.transport("south"))
     assert set(before["held"]) == {f"{NAME}.neighbours", f"{NAME}.svm"}
     assert main(["publish", "--folder", str(sites.root / "south")]) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -78,10 +78,10 @@ def test_a_real_site_uses_all_its_models_and_publishes_those_that_may_leave(
     sites.pull("north", worker)
     peers = {peer["site"]: peer for peer in status(sites["north"])["peers"]}
     assert peers["south"]["models"] == ["logistic", f"{NAME}.bayes"]
-    found = sites.exchange("north").fetch("south", "models")
+    found = sites.signed("north").fetch("south", "models")
     assert found is not None
-    assert found[0].card is not None
-    assert set(found[0].card["models"]) == {"logistic", f"{NAME}.bayes"}, "what stays is not spoken of"
+    assert found.manifest.card is not None
+    assert set(found.manifest.card["models"]) == {"logistic", f"{NAME}.bayes"}, "what stays is not spoken of"
     fit(sites["south"], worker, use_peers=True)
     pool = sites["south"].bundle.load_item("bundle", "state")["pool"]
     assert {name.partition("@")[0] for name in pool} == plain, "at home all of them have a say"
@@ -98,7 +98,7 @@ def test_if_none_may_leave_nothing_does(formed_sites: Sites) -> None:
 
 def test_the_attack_fits_it_again(formed_sites: Sites) -> None:
     formed_sites.change("south", models=[f"{NAME}:bayes"], attack_seconds=1e6)
-    found = preview(formed_sites["south"], formed_sites.shelf("south"))["findings"][f"{NAME}.bayes"]["attack"]
+    found = preview(formed_sites["south"], formed_sites.transport("south"))["findings"][f"{NAME}.bayes"]["attack"]
     assert (found["kind"], found["shadows"]) == ("lira", attack.SHADOWS)
 
 

@@ -346,7 +346,7 @@ def test_nothing_but_the_prediction_sets_learns_from_a_sites_test_rows(
     def other_test_rows(peer: PeerFolder) -> Site:
         site = real(peer)
         assert len(site.test)
-        return replace(site, test=replace(site.test, X=site.test.X[::-1] + 1, y=1 - site.test.y))
+        return site.replace(test=replace(site.test, X=site.test.X[::-1] + 1, y=1 - site.test.y))
 
     monkeypatch.setattr(PeerFolder, "site", other_test_rows)
     shutil.rmtree(sites.root / "north" / "work")  # the own models are trained again

@@ -21,8 +21,8 @@ import pytest
 from serve_desks import write_bundle
 from serve_processes import PATIENCE, Service, replace_bundle, save_learner, until
 
-from peerwise.exchange import make_authority, make_request, sign_request
 from peerwise.serve import shapes
+from peerwise.transport import make_authority, make_request, sign_request
 
 ROW = {"row": {"x0": 0.5, "x1": None, "x4": "-1.5"}}
 

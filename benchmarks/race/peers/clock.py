@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from measure import own_peak
 
 
 class Clock:
@@ -59,4 +59,4 @@ def told(work: Callable[..., dict[str, Any]]) -> None:
     """Do the work with the JSON arguments of the command line, and print what it gives in the last line."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     found = work(**json.loads(sys.argv[1]))
-    print(json.dumps({**found, "own_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(json.dumps({**found, "own_peak": own_peak()}))

@@ -16,7 +16,7 @@ VERBS = {
     "simulate": ("simulate", "compare methods on a simulated federation"),
     "report": ("report", "the page and the tables of a run, or two runs compared"),
     "recommend": ("recommend", "which method for this site, from what was measured"),
-    "list": ("list_things", "methods, data sets, models or partitions"),
+    "list": ("list_things", "methods, learners, models, data sets, partitions or transports"),
     "demo": ("demo", "the main job on four real hospitals, in about a minute"),
     "init": ("peer.init", "make a site's folder: keys, task, settings"),
     "admit": ("peer.admit", "admit a member, take in a welcome, revoke, renew, change keys"),

@@ -10,8 +10,7 @@ from typing import Any
 from peerwise.cli.output import print_json, results_console
 from peerwise.cli.simulate import set_from
 from peerwise.errors import ConfigError
-from peerwise.run.flower.app_folder import write_app
-from peerwise.run.flower.settings import FlowerSettings
+from peerwise.run.flower.settings import FlowerSettings, write_app
 
 EXAMPLES = """examples:
   peerwise flower app --method peerwise --nodes 3 --out results

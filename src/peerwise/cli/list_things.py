@@ -1,20 +1,28 @@
-"""peerwise list: the methods, data sets, models and partitions there are."""
+"""peerwise list: what there is of each kind, built in or offered by a package."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
+from collections.abc import Callable
 from textwrap import shorten
 from typing import Any
 
 from peerwise.cli.output import print_json, results_console
-from peerwise.data import DATASETS, PARTITIONS, partition_parameters
-from peerwise.errors import ConfigError, choices
-from peerwise.methods import describe, first_sentence, method_names, method_parameters
-from peerwise.models import ZOO
-from peerwise.models.own_recipe import offered
+from peerwise.data import partition_parameters
+from peerwise.errors import ConfigError, PeerwiseError, choices
+from peerwise.methods import first_sentence, method_parameters
+from peerwise.models import Recipe
+from peerwise.registry import KINDS as ALL_KINDS
+from peerwise.registry import find_registered, origin_of, registered_names
 
-KINDS = ("methods", "datasets", "models", "partitions")
+# What is listed under each name: every learner is a method as well.
+KINDS = {**{kind: (kind,) for kind in ALL_KINDS}, "methods": ("methods", "learners")}
+PARAMETERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "methods": method_parameters,
+    "learners": method_parameters,
+    "partitions": partition_parameters,
+}
 WIDTH = 80
 
 
@@ -36,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         entries = [entry for entry in entries if entry["name"] == arguments.name]
         if not entries:
             known = [entry["name"] for entry in entries_of(arguments.what)]
-            raise ConfigError(choices(arguments.name, known, arguments.what.removesuffix("s")))
+            raise ConfigError(choices(arguments.name, known, ALL_KINDS[arguments.what].word))
     if arguments.format == "json":
         print_json(entries)
     elif arguments.name is not None:
@@ -49,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(entry: dict[str, Any]) -> None:
     console = results_console()
     console.print(f"{entry['name']}: {entry['about']}", markup=False, soft_wrap=True)
+    if "origin" in entry:
+        console.print(f"from {entry['origin']}", markup=False, soft_wrap=True)
     for key, value in entry.get("parameters", {}).items():
         console.print(f"  {key} = {value}", markup=False)
 
@@ -58,27 +68,30 @@ def _show_all(entries: list[dict[str, Any]], what: str) -> None:
     console = results_console()
     longest = max(len(entry["name"]) for entry in entries)
     for entry in entries:
-        about = shorten(entry["about"], WIDTH - longest - 2, placeholder=" ...")
+        whole = f"[{entry['origin']}] {entry['about']}" if "origin" in entry else entry["about"]
+        about = shorten(whole, WIDTH - longest - 2, placeholder=" ...")
         console.print(f"{entry['name']:<{longest}}  {about}", markup=False, soft_wrap=True)
     if any("parameters" in entry for entry in entries):
         console.print(f"\nparameters and their defaults: peerwise list {what} {entries[0]['name']}", markup=False)
 
 
 def entries_of(what: str) -> list[dict[str, Any]]:
-    if what == "methods":
-        return [{"name": n, "about": describe(n), "parameters": method_parameters(n)} for n in method_names()]
-    if what == "datasets":
-        return [{"name": name, "about": _first_line(loader)} for name, loader in sorted(DATASETS.items())]
-    if what == "models":
-        own = [
-            {"name": n, "about": f"offered as {e.value if e else 'two things at once'}"} for n, e in offered().items()
-        ]
-        zoo = [{"name": n, "about": f"{r.kind}: {r.description}"} for n, r in ZOO.items()]
-        return sorted(zoo + own, key=lambda entry: entry["name"])
-    return [
-        {"name": name, "about": _first_line(function), "parameters": partition_parameters(name)}
-        for name, function in sorted(PARTITIONS.items())
-    ]
+    """``origin``: the package, and where it is there, of what is not built in."""
+    kinds = KINDS[what]
+    return [_entry(name, kinds) for name in registered_names(*kinds)]
+
+
+def _entry(name: str, kinds: tuple[str, ...]) -> dict[str, Any]:
+    origin = origin_of(name, *kinds)
+    entry = {"name": name, "about": "", **({"origin": origin} if origin else {})}
+    try:
+        found = find_registered(name, *kinds)
+        if isinstance(found, Recipe):
+            return entry | {"about": f"{found.kind}: {found.description}"}
+        known = PARAMETERS[kinds[0]](name) if kinds[0] in PARAMETERS else None
+        return entry | {"about": _first_line(found), **({} if known is None else {"parameters": known})}
+    except PeerwiseError as error:  # somebody else's package: the others are shown all the same
+        return entry | {"about": f"cannot be used: {error}"}
 
 
 def _first_line(thing: Any) -> str:

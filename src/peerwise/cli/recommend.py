@@ -89,6 +89,7 @@ def _of_run(place: Path | None) -> dict[str, Any]:
     if place is None or not (place / "results.parquet").is_file():
         return {}
     from peerwise.evaluate import assess
+    from peerwise.evaluate.summary import REFERENCES
     from peerwise.report.headline import bar_of, headline
     from peerwise.run import load_run
 
@@ -97,7 +98,7 @@ def _of_run(place: Path | None) -> dict[str, Any]:
     ranked = assessment.methods.sort_values("accuracy", ascending=False)
     lines = []
     for name, each in ranked.iterrows():
-        gain = math.nan if name == "local" else float(each.get("accuracy_gain", math.nan))
+        gain = math.nan if name in REFERENCES else float(each.get("accuracy_gain", math.nan))
         figures = {"accuracy": float(each["accuracy"]), "balanced_accuracy": float(each["balanced_accuracy"])}
         bar = bar_of(assessment, str(name))
         lines.append({"method": str(name), **figures, "bar": bar, "gain": None if math.isnan(gain) else gain})

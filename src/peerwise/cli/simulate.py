@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,10 @@ EXAMPLES = """examples:
   peerwise simulate fashion_mnist --rows 8000 --partition exdir --classes-per-site 3 --alpha 1 --sites 20 \\
       --models small_cnn,lenet --methods local,peerwise --workers 2 --set peerwise.k=7 --out runs/fashion
   peerwise simulate --split digits.npz --methods local,peerwise --format json
-  peerwise simulate ward.csv --set options.target=died --set options.site=hospital --partition natural
+  peerwise simulate ward.csv --target died --site hospital
+  peerwise simulate digits --methods local,my_module:MyMethod --set my_module:MyMethod.scale=0.3
   peerwise simulate heart_disease --subgroup sex --positive disease --threshold 0.3
-  peerwise simulate digits --models mlp --methods local,fedavg,fedprox:strong --set fedprox:strong.mu=1 \\
+  peerwise simulate digits --models mlp --methods local_rounds,fedavg,fedprox:strong --set fedprox:strong.mu=1 \\
       --rounds 20 --lr 0.05 --tune 3
   peerwise simulate experiments/heart.toml
   peerwise simulate experiments/feddes_fashion.toml --fast --workers 2 --out runs/feddes_fashion
@@ -35,7 +38,8 @@ running again with the same --out goes on where it stopped; adding methods or se
 
 # Flags that are experiment keys, and those that are keys of its training.
 PLAIN = ("partition", "sites", "rows", "public", "public_alpha", "flipped", "test", "models", "assign", "methods",
-         "seeds", "folds", "epochs", "device", "subgroup", "tune", "join")  # fmt: skip
+         "class_balance", "seeds", "folds", "epochs", "device", "subgroup", "tune", "join")  # fmt: skip
+OPTIONS = ("target", "site")  # of the loader of a table
 TRAINING = ("rounds", "local_epochs", "batch_size", "optimizer", "lr")
 
 
@@ -47,11 +51,17 @@ def add_to(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "dataset", nargs="?", help="a data set (peerwise list datasets), a file, or an experiment .toml"
+        "dataset",
+        nargs="?",
+        help="a data set (peerwise list datasets), a file, module:function, or an experiment .toml",
     )
     parser.add_argument("--fast", action="store_true", help="the smaller sizes that an experiment .toml has in [fast]")
     parser.add_argument("--split", metavar="FILE.npz", help="a split file: rows, sites and splits are taken from it")
-    parser.add_argument("--partition", help="how rows are shared out (peerwise list partitions)")
+    parser.add_argument("--target", metavar="COLUMN", help="the column to be predicted, of a table")
+    parser.add_argument("--site", metavar="COLUMN", help="the column that says whose row it is, of a table")
+    parser.add_argument(
+        "--partition", help="how rows are shared out (peerwise list partitions), or module:function of your own"
+    )
     for name in _partition_flags():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=f"partition_{name}", metavar="X", help=_flag_help(name))
     parser.add_argument("--sites", type=int, help="number of sites (natural partitions know theirs)")
@@ -60,9 +70,12 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--public-alpha", type=float, help="skew the classes of these rows: Dirichlet, small is strong")
     parser.add_argument("--flipped", type=int, help="turn every label at so many sites to the next class")
     parser.add_argument("--test", choices=["site", "common"], help="test rows: each site's own, or one set for all")
-    parser.add_argument("--models", help="models a site trains, by comma (peerwise list models)")
+    parser.add_argument("--models", help="models a site trains, by comma (peerwise list models), or module:function")
+    parser.add_argument(
+        "--class-balance", choices=["none", "balanced"], help="balanced: classes count alike, however rare"
+    )
     parser.add_argument("--assign", choices=["all", "cycle"], help="every site trains all models, or one each in turn")
-    parser.add_argument("--methods", help="methods to compare, by comma (peerwise list methods)")
+    parser.add_argument("--methods", help="methods to compare, by comma (peerwise list methods), or module:Class")
     parser.add_argument("--seeds", type=int, help="number of seeds: each draws its own split")
     parser.add_argument("--folds", type=int, help="folds of the out-of-fold predictions")
     parser.add_argument("--epochs", type=int, help="at most so many epochs of base training")
@@ -77,6 +90,9 @@ def add_to(verbs: Any) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. peerwise.k=7 (repeatable)"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes (default 1); never changes the numbers")
+    parser.add_argument(
+        "--executor", metavar="WHERE", help="where they run: local (default), dask:ADDRESS, ray:ADDRESS or ray:local"
+    )
     parser.add_argument("--data-dir", help="folder with the data sets (default: $PEERWISE_DATA)")
     parser.add_argument("--out", help="run folder (default: runs/<data set>-<hash of the federation>)")
     parser.add_argument("--format", choices=["table", "json"], default="table")
@@ -85,7 +101,9 @@ def add_to(verbs: Any) -> None:
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("methods with rounds", "the same for all of them, local and centralised included")
+    group = parser.add_argument_group(
+        "methods with rounds", "the same for all of them, local_rounds and centralised_rounds included"
+    )
     group.add_argument("--rounds", type=int, help="rounds of sharing")
     group.add_argument("--local-epochs", type=int, help="epochs a site trains in a round")
     group.add_argument("--batch-size", type=int, help="rows in a batch")
@@ -96,6 +114,8 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if os.getcwd() not in sys.path:  # modules of one's own; last, so that they take the place of no other
+        sys.path.append(os.getcwd())
     wanted = _experiments(arguments)
     _check_wanted(wanted, arguments)
     finished: dict[str, Run] = {}
@@ -103,7 +123,12 @@ def run(arguments: argparse.Namespace) -> int:
         for name, experiment in wanted.items():
             out = _folder(arguments.out, name, experiment, alone=len(wanted) == 1)
             finished[name] = simulate(
-                experiment, out=out, workers=arguments.workers, data_dir=arguments.data_dir, on_event=watch
+                experiment,
+                out=out,
+                workers=arguments.workers,
+                executor=arguments.executor,
+                data_dir=arguments.data_dir,
+                on_event=watch,
             )
     if arguments.format == "json":
         found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
@@ -118,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
         if len(finished) > 1:
             console.print(name, style="bold", markup=False)
         told[name] = print_found(one, _assess(one, arguments), console)
-        if one.experiment.by_rounds:
+        if any(map(one.experiment.budget, one.experiment.methods)):
             console.print(f"training: {_listed({**default_budget(), **one.experiment.training})}", markup=False)
         for method in one.experiment.methods:
             if settings := one.experiment.settings(method):
@@ -168,7 +193,7 @@ def _experiments(arguments: argparse.Namespace) -> dict[str, Experiment]:
     dataset = arguments.split or arguments.dataset
     if not dataset:
         raise ConfigError("no data set: name one (peerwise list datasets), a file, or --split FILE.npz.")
-    return {Path(dataset).stem: experiment_from({"dataset": dataset, **settings})}
+    return {Path(dataset).stem.replace(":", "."): experiment_from({"dataset": dataset, **settings})}
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -180,6 +205,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         settings["partition_settings"] = shares
     if training := _given(arguments, TRAINING):
         settings["training"] = training
+    if options := _given(arguments, OPTIONS):
+        settings["options"] = options
     set_from(settings, arguments.set)
     return settings
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from peerwise.data.dataset import Dataset
-from peerwise.data.partitions import Share, partition_rows
+from peerwise.data.partitions import Partition, Share, partition_rows
 from peerwise.data.public import PublicSet, public_set, set_aside
 from peerwise.data.rows import Feature, Indices, Inputs, Kind, Rows, Sequences, digest
 from peerwise.data.split import FRACTIONS, check_fractions, split_rows
 from peerwise.errors import ConfigError, DataError
+from peerwise.registry import path_of
 
 SHORTEST_SECRET = 16  # bytes
 PARTS = ("train", "val", "test")
 Test = Literal["site", "common"]
+ClassBalance = Literal["none", "balanced"]
 
 Tree = dict[str, Any]
 Keep = Callable[[Tree, Callable[[], Tree]], Tree]
+Opener = Callable[[bytes, str], Any]
 
 
 def work_anew(parts: Tree, work: Callable[[], Tree]) -> Tree:
@@ -36,15 +39,12 @@ def derived_seed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
-@dataclass
-class Site:
-    """One site of a federation. ``classes`` is the common label set; a site may lack some of it.
+@dataclass(frozen=True, eq=False)
+class SiteData:
+    """A site's rows and what they are about: the same for every method, and sent to a worker once.
 
-    ``public`` are the unlabelled rows common to all sites, ``public_set`` says which they are.
-    ``state`` is all that survives a round. ``keep(parts, work)`` returns what ``work()`` made for these parts before,
-    so that a second method never trains the same model again. Where there is an ``opener(data, name)``, peers' models
-    are run by it, in a process of their own. ``secret`` is known to this site alone: where there is one, noise that
-    protects rows is drawn from it.
+    ``classes`` is the common label set; a site may lack some of it. ``public`` are the unlabelled rows common to all
+    sites, ``public_set`` says which they are. ``index``: the row numbers of each part.
     """
 
     name: str
@@ -55,28 +55,171 @@ class Site:
     test: Rows
     features: tuple[Feature, ...] = ()
     public: Inputs | None = None
+    public_set: PublicSet | None = None
+    index: dict[str, Indices] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class SiteContext:
+    """What a run gives a site.
+
+    ``own_recipes``: those of the ``recipes`` that were given as objects, by name. ``class_balance`` "balanced": classes
+    count alike, however rare, in the training of methods with rounds, in the choice of their best round, and in what
+    PeerwiseClassifier answers. ``keep(parts, work)`` returns what ``work()`` made for these parts before, so that a
+    second method never trains the same model again. Where there is an ``opener(data, name)``, peers' models are run by
+    it, in a process of their own. ``secret`` is known to this site alone: where there is one, noise that protects rows
+    is drawn from it. ``keep`` and ``opener`` work in one process alone: a pickled context goes without them.
+    """
+
     recipes: tuple[str, ...] = ()
+    own_recipes: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     device: str = "cpu"
-    state: dict[str, Any] = field(default_factory=dict)
-    index: dict[str, Indices] = field(default_factory=dict)
+    class_balance: ClassBalance = "none"
     keep: Keep = work_anew
-    public_set: PublicSet | None = None
-    opener: Callable[[bytes, str], Any] | None = None
+    opener: Opener | None = None
     secret: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
+        if self.class_balance not in get_args(ClassBalance):
+            raise ConfigError(f"class_balance is {self.class_balance!r}: expected 'none' or 'balanced'.")
         if self.secret and len(self.secret) < SHORTEST_SECRET:
             raise ConfigError(
-                f"site {self.name!r} has a secret of {len(self.secret)} bytes: expected at least {SHORTEST_SECRET}, "
-                f"such as secrets.token_bytes(32)."
+                f"a site has a secret of {len(self.secret)} bytes: expected at least {SHORTEST_SECRET}, such as "
+                f"secrets.token_bytes(32)."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "keep": work_anew, "opener": None}
+
+
+class Site:
+    """One site of a federation: its ``data`` (`SiteData`), the ``context`` of the run (`SiteContext`), and ``state``,
+    the dict of all that survives a round.
+
+    What the data and the context hold is read here too, as in ``site.train`` or ``site.seed``. It does not change:
+    `replace` makes a site with other values.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        classes: tuple[str, ...],
+        train: Rows,
+        val: Rows,
+        test: Rows,
+        features: tuple[Feature, ...] = (),
+        public: Inputs | None = None,
+        recipes: tuple[str, ...] = (),
+        seed: int = 0,
+        own_recipes: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+        state: dict[str, Any] | None = None,
+        index: dict[str, Indices] | None = None,
+        keep: Keep = work_anew,
+        public_set: PublicSet | None = None,
+        opener: Opener | None = None,
+        secret: bytes = b"",
+        class_balance: ClassBalance = "none",
+    ) -> None:
+        index = {} if index is None else index
+        own_recipes = {} if own_recipes is None else own_recipes
+        self.data = SiteData(name, kind, classes, train, val, test, features, public, public_set, index)
+        self.context = SiteContext(recipes, own_recipes, seed, device, class_balance, keep, opener, secret)
+        self.state: dict[str, Any] = {} if state is None else state
+
+    @classmethod
+    def of(cls, data: SiteData, context: SiteContext, state: dict[str, Any]) -> Self:
+        """The site with this very data and context."""
+        site = cls.__new__(cls)
+        site.data, site.context, site.state = data, context, state
+        return site
+
+    def replace(self, **changes: Any) -> Self:
+        """A site with other values of the constructor's arguments. It shares the rest with this one, the state too."""
+        state = changes.pop("state", self.state)
+        in_data = {name: changes.pop(name) for name in _DATA_FIELDS & changes.keys()}
+        return self.of(
+            replace(self.data, **in_data) if in_data else self.data,
+            replace(self.context, **changes) if changes else self.context,
+            state,
+        )
+
+    def __repr__(self) -> str:
+        return f"Site.of({self.data!r}, {self.context!r}, {self.state!r})"
+
     @property
-    def rare_outcomes(self) -> bool:
-        """Whether classes count alike in training, in the choice of rounds and in PeerwiseClassifier's answers, however
-        rare: so for sequences, which are clinical."""
-        return self.kind == "sequence"
+    def name(self) -> str:
+        return self.data.name
+
+    @property
+    def kind(self) -> Kind:
+        return self.data.kind
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.data.classes
+
+    @property
+    def train(self) -> Rows:
+        return self.data.train
+
+    @property
+    def val(self) -> Rows:
+        return self.data.val
+
+    @property
+    def test(self) -> Rows:
+        return self.data.test
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return self.data.features
+
+    @property
+    def public(self) -> Inputs | None:
+        return self.data.public
+
+    @property
+    def public_set(self) -> PublicSet | None:
+        return self.data.public_set
+
+    @property
+    def index(self) -> dict[str, Indices]:
+        return self.data.index
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return self.context.recipes
+
+    @property
+    def own_recipes(self) -> Mapping[str, Any]:
+        return self.context.own_recipes
+
+    @property
+    def seed(self) -> int:
+        return self.context.seed
+
+    @property
+    def device(self) -> str:
+        return self.context.device
+
+    @property
+    def class_balance(self) -> ClassBalance:
+        return self.context.class_balance
+
+    @property
+    def keep(self) -> Keep:
+        return self.context.keep
+
+    @property
+    def opener(self) -> Opener | None:
+        return self.context.opener
+
+    @property
+    def secret(self) -> bytes:
+        return self.context.secret
 
     def seed_for(self, purpose: str) -> int:
         """A seed for one purpose at this site; it never depends on order or on the number of workers."""
@@ -100,9 +243,12 @@ class Site:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(drawn, pool_size=8)))
 
 
+_DATA_FIELDS = {each.name for each in fields(SiteData)}
+
+
 def make_sites(
     dataset: Dataset,
-    partition: str | None = None,
+    partition: str | Partition | None = None,
     sites: int | None = None,
     *,
     seed: int = 0,
@@ -112,18 +258,21 @@ def make_sites(
     public_alpha: float | None = None,
     fractions: tuple[float, float, float] = FRACTIONS,
     test: Test = "site",
+    class_balance: ClassBalance = "none",
     device: str = "cpu",
     **partition_params: Any,
 ) -> list[Site]:
     """Share a data set out among sites, and split each site's rows into train, validation and test.
 
     ``partition`` is by default the data set's own sites where it has them (hospitals, domains, those of a split file,
-    whose splits are then used too), else "dirichlet". ``sites`` is 10 for the drawn partitions; natural sites are as
-    many as the column has values. ``public`` rows are set aside first, unlabelled and common to all (whole groups
+    whose splits are then used too), else "dirichlet"; a function is called as a partition's is. ``sites`` is 10 for the
+    drawn partitions; natural sites are as many as the column has values. ``public`` rows are set aside first,
+    unlabelled and common to all (whole groups
     where there are groups, so at least that many); ``public_alpha`` skews their classes by a Dirichlet draw. With
     ``assign="cycle"`` site i trains only ``recipes[i % len(recipes)]``. With ``test="common"`` the test rows are the
     same everywhere and at no site: the data set's official test part where it has one, else the last of ``fractions``,
-    set aside before all else; each site is then split into train and validation rows alone.
+    set aside before all else; each site is then split into train and validation rows alone. ``class_balance``: see
+    `SiteContext`.
     """
     if assign not in ("all", "cycle"):
         raise DataError(f"assign is {assign!r}; use 'all' or 'cycle'.")
@@ -131,10 +280,11 @@ def make_sites(
     if len(present) < 2:
         only = [dataset.classes[code] for code in present]
         raise DataError(f"{dataset.name}: all {len(dataset)} rows are of one class {only}; at least two are needed.")
-    name = partition or default_partition(dataset)
+    chosen = partition or default_partition(dataset)
+    name = chosen if isinstance(chosen, str) else path_of(chosen)
     tested, left = _common_test(dataset, test, fractions, seed)
     aside, rest = (left[rows] for rows in set_aside(dataset.take(left), public, _rng(seed, "public"), public_alpha))
-    shares = partition_rows(dataset.take(rest), name, sites, _rng(seed, "partition"), **partition_params)
+    shares = partition_rows(dataset.take(rest), chosen, sites, _rng(seed, "partition"), **partition_params)
     overlap = len(shares) > 1 and sum(len(share.rows) for share in shares) > len(rest)
     if overlap and tested is None:
         raise DataError(
@@ -147,12 +297,12 @@ def make_sites(
         # Sites with the same rows split them alike, so that nobody's validation rows were trained on elsewhere.
         rng = _rng(seed, "split" if overlap else f"split {share.name}")
         parts = _parts(dataset, rest[share.rows], tested, fixed, fractions, rng)
-        drawn.append(_site(dataset, parts, share, seed, device, _assigned(recipes, assign, place)))
+        drawn.append(_site(dataset, parts, share, seed, device, _assigned(recipes, assign, place), class_balance))
     if public == 0:
         return drawn
     shown, common = dataset.X[aside], public_set(dataset, aside)
     return [
-        replace(site, public=_seen(shown, share.features), public_set=common)
+        site.replace(public=_seen(shown, share.features), public_set=common)
         for site, share in zip(drawn, shares, strict=True)
     ]
 
@@ -165,6 +315,7 @@ def site_of(
     recipes: Sequence[str] = (),
     fractions: tuple[float, float, float] = FRACTIONS,
     public: tuple[Inputs, PublicSet] | None = None,
+    class_balance: ClassBalance = "none",
     device: str = "cpu",
 ) -> Site:
     """One site with all of these rows, split as `make_sites` splits the natural site of that name: where the rows are
@@ -174,8 +325,8 @@ def site_of(
         raise DataError(f"{dataset.name}: no rows for site {name!r}, expected at least one. Check the file.")
     fixed = dataset.natural_split is not None
     parts = _parts(dataset, np.arange(len(dataset)), None, fixed, fractions, _rng(seed, f"split {name}"))
-    site = _site(dataset, parts, Share(parts[0], name), seed, device, tuple(recipes))
-    return site if public is None else replace(site, public=public[0], public_set=public[1])
+    site = _site(dataset, parts, Share(parts[0], name), seed, device, tuple(recipes), class_balance)
+    return site if public is None else site.replace(public=public[0], public_set=public[1])
 
 
 def default_partition(dataset: Dataset) -> str:
@@ -245,7 +396,13 @@ def _parts(
 
 
 def _site(
-    dataset: Dataset, parts: list[Indices], share: Share, seed: int, device: str, recipes: tuple[str, ...]
+    dataset: Dataset,
+    parts: list[Indices],
+    share: Share,
+    seed: int,
+    device: str,
+    recipes: tuple[str, ...],
+    class_balance: ClassBalance,
 ) -> Site:
     groups = None if dataset.group is None else np.unique(dataset.group, return_inverse=True)[1]
     train, val, test = (
@@ -266,6 +423,7 @@ def _site(
         recipes=recipes,
         seed=seed,
         device=device,
+        class_balance=class_balance,
         index=dict(zip(PARTS, parts, strict=True)),
     )
 

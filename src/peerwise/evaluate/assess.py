@@ -32,10 +32,11 @@ class Assessment:
     ``home_spearman_peers``, each the mean over seeds; ``oracle_gap_closed``.
 
     ``sites``, a line a seed, method and site: the results' columns, with the metrics at this threshold; ``reference``
-    ("own": own models of the same pool, "local": that method of the same run, None), ``own_accuracy``,
-    ``own_balanced_accuracy``; ``only_ours`` and ``only_own`` (test rows that only one of the two has right),
-    ``accuracy_gain`` and ``balanced_accuracy_gain`` with ``_low`` and ``_high``, ``mcnemar_p``, ``holm_p``; `mismatch`;
-    ``oracle_gap_closed``; ``open_auroc`` of open-set methods; ``undefined`` (why a metric is NaN, by metric).
+    ("own": own models of the same pool; "local" or "local_rounds": that method of the same run; None),
+    ``own_accuracy``, ``own_balanced_accuracy``; ``only_ours`` and ``only_own`` (test rows that only one of the two has
+    right), ``accuracy_gain`` and ``balanced_accuracy_gain`` with ``_low`` and ``_high``, ``mcnemar_p``, ``holm_p``;
+    `mismatch`; ``oracle_gap_closed``; ``open_auroc`` of open-set methods; ``undefined`` (why a
+    metric is NaN, by metric).
 
     ``subgroups``, a line a method and subgroup, rows of all sites of a seed together (where all have the same test rows
     the mean over sites), then the mean over seeds: the columns of `by_subgroup`. ``site_subgroups``: the same a seed,

@@ -29,6 +29,7 @@ from scipy import stats
 
 from peerwise.errors import ConfigError, choices
 from peerwise.evaluate.paired import LEVEL, holm
+from peerwise.evaluate.summary import REFERENCES
 
 Skew = Literal["strong", "mild", "none"]
 Kind = Literal["table", "image", "sequence"]
@@ -136,9 +137,9 @@ def recommend(situation: Situation, found: dict[str, Any] | None = None) -> dict
         why = _ruled_out(about, situation)
         if why:
             left_out[method] = why
-        elif method != "local" and all(method in found["cells"][name] for name in names):
+        elif method not in REFERENCES and all(method in found["cells"][name] for name in names):
             lines.append(_line(method, about, names, found))
-        elif method != "local":
+        elif method not in REFERENCES:
             left_out[method] = "did not run in these settings"
     for line, p in zip(lines, holm([line["p"] for line in lines]), strict=True):
         line["p"] = float(p)

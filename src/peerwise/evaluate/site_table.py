@@ -12,7 +12,7 @@ from peerwise.evaluate.open_set import site_open_auroc
 from peerwise.evaluate.own import own_answers
 from peerwise.evaluate.paired import compare, holm
 from peerwise.evaluate.selection import gap_closed, mismatch
-from peerwise.evaluate.summary import CHOICE, LOCAL, METRICS
+from peerwise.evaluate.summary import CHOICE, METRICS, REFERENCES
 from peerwise.evaluate.undefined import why_undefined
 from peerwise.metrics import Labels, accuracy, balanced_accuracy, scores
 from peerwise.run import Run
@@ -35,7 +35,7 @@ def site_table(run: Run, classes: Sequence[str], positive: int | None, threshold
         y, details = tree["y"], tree["details"]
         line |= scores(y, tree["probabilities"], answers_of(tree), positive=positive, threshold=threshold)
         reference, own = own_answers(run, seed, method, site)
-        line |= _against_own(y, answers_of(tree), own, itself=method == LOCAL)
+        line |= _against_own(y, answers_of(tree), own, itself=method in REFERENCES)
         line |= {"reference": reference, **dict.fromkeys(CHOICE, np.nan)}
         if "trust" in details:
             line |= mismatch(y, details["trust"], details["says"])

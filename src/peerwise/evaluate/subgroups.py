@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from peerwise.errors import DataError
 from peerwise.evaluate.own import own_answers
 from peerwise.evaluate.paired import compare
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import REFERENCES
 from peerwise.metrics import THRESHOLD, Labels, Probabilities, accuracy, scores
 from peerwise.run import Run
 from peerwise.run.score import answers_of
@@ -60,7 +60,7 @@ def subgroup_tables(run: Run, positive: int | None, threshold: float) -> tuple[p
     for (seed, method, site), tree in run.predictions.items():
         if tree["subgroup"] is None or not len(tree["y"]):
             continue
-        bars[method], own = (None, None) if method == LOCAL else own_answers(run, seed, method, site)
+        bars[method], own = (None, None) if method in REFERENCES else own_answers(run, seed, method, site)
         subgroup = np.asarray(tree["subgroup"])
         answers = _Answers(tree["y"], tree["probabilities"], subgroup, own, answers_of(tree))
         apart.append(answers.table(positive, threshold).assign(seed=seed, method=method, site=site))

@@ -8,7 +8,8 @@ import pandas as pd
 
 from peerwise.evaluate.transfer import transfer, worst_tenth
 
-OWN, LOCAL = "own", "local"
+OWN, LOCAL, LOCAL_ROUNDS = "own", "local", "local_rounds"
+REFERENCES = (LOCAL, LOCAL_ROUNDS)  # methods that others are held to
 METRICS = ("accuracy", "balanced_accuracy")
 OTHERS = ("auroc", "auprc", "sensitivity", "specificity", "ece", "log_loss", "brier", "open_auroc")
 BEHAVIOUR = ("ensemble_size", "ess", "fallback", "oracle")
@@ -22,8 +23,9 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
     mean of the ``_worst_tenth`` of the sites (all three within a seed, then the mean over seeds: a site of another seed
     is another site), ``_seed_std`` over seeds of the mean over sites. Against the ``bar``, paired by seed and site:
     ``_gain``, ``_wins``, ``_ties``, ``_losses``, ``_win_rate``, ``_negative_transfer`` and the rest of `transfer`. The
-    bar is "own", the own models of the pool that a method chose from; "local", that method of the same results, where
-    a method has no pool; or the method ``reference``. It is None where there is none.
+    bar is "own", the own models of the pool that a method chose from; where a method has no pool, "local", that method
+    of the same results, or "local_rounds" of a method with rounds; or the method ``reference``. It is None where there
+    is none.
 
     Other metrics and the ensemble's behaviour: the mean over the sites where they are defined, a metric's number of
     such sites (of all seeds) in ``_sites``. Sites without test rows do not count, except in what all sites cost: bytes
@@ -34,7 +36,9 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
     table.index.name = "method"
     scored = _scored(results)
     held_to = {metric: _held_to(results, scored, metric, reference) for metric in METRICS}
-    table["bar"] = pd.Series({name: _bar(part, reference) for name, part in results.groupby("method")}, dtype=object)
+    known = set(results["method"])
+    bars = {name: _bar(part, reference, known) for name, part in results.groupby("method")}
+    table["bar"] = pd.Series(bars, dtype=object)
     for metric, values in held_to.items():
         if values is None:
             table["bar"] = None
@@ -46,19 +50,35 @@ def summarise(results: pd.DataFrame, reference: str | None = None) -> pd.DataFra
     return table
 
 
+def reference_method(method: str, rounds: float, lr: float | None) -> str:
+    """The method that one without a pool is held to: the same nets alone with the same budget if it has rounds or a
+    learning rate, else the site's own models."""
+    if method in REFERENCES:
+        return method
+    return LOCAL_ROUNDS if rounds > 1 or (lr is not None and not math.isnan(lr)) else LOCAL
+
+
+def _references(results: pd.DataFrame) -> pd.Series[str]:
+    lines = results.reindex(columns=["method", "rounds", "lr"])
+    found = [reference_method(str(m), r, None if pd.isna(lr) else lr) for m, r, lr in lines.itertuples(index=False)]
+    return pd.Series(found, index=results.index, dtype=object)
+
+
 def _scored(results: pd.DataFrame) -> pd.DataFrame:
     return results[results["test_rows"] > 0]
 
 
-def _bar(part: pd.DataFrame, reference: str | None) -> str | None:
+def _bar(part: pd.DataFrame, reference: str | None, known: set[str]) -> str | None:
     """Of the results of one method; those of an assessment name it in their column "reference"."""
     if reference is not None:
         return reference
     if "reference" in part.columns:
-        known = part["reference"].dropna()
-        return str(known.iloc[0]) if len(known) else None
-    has_own = "own_accuracy" in part.columns and bool(part["own_accuracy"].notna().any())
-    return OWN if has_own else LOCAL
+        named = part["reference"].dropna()
+        return str(named.iloc[0]) if len(named) else None
+    if "own_accuracy" in part.columns and bool(part["own_accuracy"].notna().any()):
+        return OWN
+    found = str(_references(part).iloc[0])
+    return found if found in known else None
 
 
 def _line(part: pd.DataFrame) -> dict[str, float]:
@@ -90,11 +110,12 @@ def _held_to(
     results: pd.DataFrame, scored: pd.DataFrame, metric: str, reference: str | None
 ) -> pd.Series[float] | None:
     """For each scored row the value that it has to beat; None if no row has one."""
-    name, own = reference or LOCAL, f"own_{metric}"
+    own = f"own_{metric}"
     has_own = reference is None and own in results.columns and bool(results[own].notna().any())
-    if not has_own and name not in set(results["method"]):
+    names = _references(results) if reference is None else pd.Series(reference, index=results.index)
+    if not has_own and not names.isin(set(results["method"])).any():
         return None
-    base = scored[scored["method"] == name].set_index(["seed", "site"])[metric]
-    places = pd.MultiIndex.from_frame(scored[["seed", "site"]])
+    base = scored.set_index(["seed", "site", "method"])[metric]
+    places = pd.MultiIndex.from_arrays([scored["seed"], scored["site"], names[scored.index]])
     values = pd.Series(base.reindex(places).to_numpy(dtype=float), index=scored.index)
     return pd.to_numeric(scored[own]).fillna(values) if has_own else values

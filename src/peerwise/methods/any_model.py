@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,11 @@ class AnyModel(ByRounds):
 
     def is_net(self, site: Site) -> bool:
         return is_net(self.recipe(site))
+
+    def predict_proba_together(self, sites: Sequence[Site], inputs: Sequence[Inputs]) -> list[NDArray[np.float64]]:
+        if all(map(self.is_net, sites)):
+            return super().predict_proba_together(sites, inputs)
+        return [self.predict_proba(site, X) for site, X in zip(sites, inputs, strict=True)]
 
     def start(self, site: Site, rng: np.random.Generator) -> None:
         if self.is_net(site):

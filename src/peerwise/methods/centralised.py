@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Sequences, Site, concatenate
-from peerwise.methods.base import Inbox, Method
+from peerwise.federation.method import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.parcels import Parcel
 
@@ -19,12 +18,7 @@ class Centralised(Method):
     p(y|x) = the mean of their probabilities. An upper reference, not a federated method: it moves the rows."""
 
     simulation_only = True
-
-    @classmethod
-    def by_rounds(cls) -> type[Method]:
-        from peerwise.methods.centralised_by_rounds import CentralisedByRounds
-
-        return CentralisedByRounds
+    largest_number = None  # rows may lack values
 
     def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
         self.folds = folds
@@ -52,8 +46,7 @@ def all_rows(site: Site, recipes: Sequence[str]) -> Parcel:
 def everybody(site: Site, inbox: Inbox) -> Site:
     """A site that has the rows and models of all who sent `all_rows`."""
     senders = [inbox[name] for name in sorted(inbox)]
-    return replace(
-        site,
+    return site.replace(
         name="everybody",
         train=_joined([_rows(parcel["train"]) for parcel in senders]),
         val=_joined([_rows(parcel["val"]) for parcel in senders]),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,12 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from peerwise.data import Inputs, Site, digest
-from peerwise.errors import ConfigError, DataError, ParcelError
+from peerwise.errors import ConfigError, DataError
+from peerwise.federation.method import Memory
 from peerwise.methods.any_model import AnyModel
-from peerwise.methods.averaging import MOST_SAID, note_left_out
-from peerwise.methods.base import Inbox
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.pool_models import full_name
 from peerwise.methods.refitting import refitted
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, net_weights
@@ -111,6 +110,18 @@ class CoTraining(AnyModel):
         site.state["changed"] = 1.0 if before is None else float(np.mean(labels != before))
         site.state["consensus"] = labels
 
+    @abstractmethod
+    def read_opinion(self, parcel: Parcel, rows: int, classes: int) -> dict[str, Any]:
+        """What a parcel says of these public rows."""
+
+    def read_parcel(self, parcel: Parcel, memory: Memory) -> Parcel:
+        rows, classes = int(parcel["rows"]), int(parcel["classes"])
+        opinion = self.read_opinion(parcel, rows, classes)
+        return Parcel(**opinion, public=str(parcel["public"]), rows=rows, classes=classes)
+
+    def must_agree(self, parcel: Parcel) -> Mapping[str, Hashable]:
+        return topic(parcel)
+
     def curves(self, site: Site) -> dict[str, float]:
         return {"changed pseudo-labels": site.state["changed"]} if "changed" in site.state else {}
 
@@ -124,30 +135,12 @@ def public(site: Site) -> Inputs:
     return site.public
 
 
-def heard(inbox: Inbox, read: Callable[[Parcel], Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
-    """What ``read`` makes of each sender's parcel, what they all speak about, and the senders left out, with the
-    reason: those whose parcel cannot be read, or speaks about other public rows or classes than most."""
-    topics: dict[tuple[Any, ...], dict[str, Any]] = {}
-    left_out: dict[str, str] = {}
-    for sender in sorted(inbox):
-        try:
-            parcel = inbox[sender]
-            topic = (str(parcel["public"]), int(parcel["rows"]), int(parcel["classes"]))
-            topics.setdefault(topic, {})[sender] = read(parcel)
-        except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"{error}"[:MOST_SAID]
-    if not topics:
-        raise ParcelError(f"nobody said anything usable about the public rows: {'; '.join(left_out.values())}.")
-    most = max(topics, key=lambda topic: len(topics[topic]))
-    for topic, said in topics.items():
-        if topic != most:
-            why = f"speaks about {topic[1]} public rows ({topic[0][:12]}), most about {most[1]} ({most[0][:12]})"
-            left_out |= {full_name("*", sender): why for sender in said}
-    return topics[most], dict(zip(("public", "rows", "classes"), most, strict=True)), left_out
+def topic(parcel: Parcel) -> dict[str, Any]:
+    """Which public rows a parcel speaks about, and how many classes."""
+    return {name: parcel[name] for name in ("public", "rows", "classes")}
 
 
 def check_topic(site: Site, told: Parcel) -> None:
-    note_left_out(site, told)
     if told["public"] != site.state["public"]:
         raise DataError(
             f"the consensus is about public rows {told['public'][:12]}, site {site.name!r} has "
@@ -158,7 +151,7 @@ def check_topic(site: Site, told: Parcel) -> None:
 def _public_batches(site: Site, known: Labels, labels: Labels, round: int) -> PublicBatches:
     """Random public rows with their labels, as many as asked for and there are, without a hand in the net's chance."""
     inputs = tensors(public(site)[known], site.device)
-    said = torch.as_tensor(labels, dtype=torch.int64).to(site.device)
+    said = torch.tensor(labels, dtype=torch.int64, device=site.device)
     rng = site.rng(f"public {round}")
     order: list[int] = []
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.errors import ParcelError
-from peerwise.methods.base import Inbox
-from peerwise.methods.pool_models import at_its_cost, full_name
+from peerwise.federation.cleaning import full_name
+from peerwise.federation.method import Inbox
+from peerwise.methods.pool_models import at_its_cost
 from peerwise.trust.stacking import Stacking
 
 KINDS = ("impurity", "permutation")

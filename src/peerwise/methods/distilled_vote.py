@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, DataError, ParcelError
-from peerwise.methods.base import FELL_BACK, Inbox
+from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name
+from peerwise.federation.method import FELL_BACK, Inbox
 from peerwise.methods.open_nets import Nets, OnOpenNets
-from peerwise.methods.open_voting import built_net
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, at_its_cost, full_name
+from peerwise.methods.open_voting import built_net, own_probabilities
+from peerwise.methods.pool_models import at_its_cost
 from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import net_probabilities, net_weights, new_net
@@ -116,10 +117,12 @@ class DistilledVote(OnOpenNets):
     def _has_nets(self, site: Site) -> bool:
         return "own" in site.state or bool(site.state.get("peers"))
 
-    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+    def predict_with_details(self, site: Site, X: Inputs) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Where the student answers, of the vote's details only the own net's answer."""
-        found = super().details(site, X) if self._has_nets(site) else {}
-        return {name: found[name] for name in found if name == "own" or "student" not in site.state}
+        if "student" not in site.state:
+            return super().predict_with_details(site, X) if self._has_nets(site) else (self._voted(site, X), {})
+        own = {"own": own_probabilities(site, X)} if "own" in site.state else {}
+        return self.predict_proba(site, X), own
 
     def _student(self, site: Site) -> dict[str, Any]:
         started = time.perf_counter()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerwise.data import Inputs, Site
+from peerwise.data import Site
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.fedavg import FedAvg
-from peerwise.methods.steps import copies, pulled_step, within
-from peerwise.models.fitted import tensors
-from peerwise.models.nets import Net, net_probabilities, net_weights
+from peerwise.methods.steps import within
+from peerwise.models.nets import Net, Weights, net_weights
+from peerwise.models.stacked import Pull
+from peerwise.parcels import Parcel
 
 
 class Ditto(FedAvg):
@@ -35,11 +36,20 @@ class Ditto(FedAvg):
 
     def learn(self, site: Site, net: Net, round: int) -> None:
         personal = self.net(site, "personal")
-        optimizer = self.new_optimizer(personal.parameters())
-        pull = pulled_step(personal, optimizer, towards=copies(net), strength=self.mu)
-        self.fit(site, personal, round, update=pull)
+        self.fit(site, personal, round, pull=self.personal_pull(site))
         site.state["personal"] = net_weights(personal)
         super().learn(site, net, round)
 
-    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        return net_probabilities(self.net(site, "personal"), tensors(X, site.device))
+    def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
+        pulls = [self.personal_pull(site) for site in sites]
+        personal = self.fit_stacked(sites, round, key="personal", pulls=pulls)
+        parcels = super().share_stacked(sites, round)
+        for site, weights in zip(sites, personal, strict=True):
+            site.state["personal"] = weights
+        return parcels
+
+    def personal_pull(self, site: Site) -> Pull:
+        return Pull(towards=site.state["net"], strength=self.mu)
+
+    def answering(self, site: Site) -> Weights:
+        return site.state["personal"]  # type: ignore[no-any-return]

@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from peerwise.errors import ConfigError, ParcelError
-from peerwise.methods.averaging import MOST_SAID, Weights, check_numbers
-from peerwise.methods.base import Inbox
-from peerwise.methods.pool_models import full_name
+from peerwise.federation.method import Inbox
+from peerwise.methods.averaging import Weights
 from peerwise.models.nets import Net, in_parts, net_parameters
 from peerwise.models.outputs import softmax
 from peerwise.models.training import Batch
 from peerwise.parcels import Parcel
 
 Labels = NDArray[np.int64]
+ClassMeans = tuple[NDArray[np.float32], Labels]
 MOST_CLASSES = 1_000_000
 
 
@@ -33,12 +34,16 @@ def head_parameters(net: Net) -> Weights:
     return {f"head.{name}": value for name, value in net_parameters(net.head).items()}
 
 
-def class_means(net: Net, batch: Batch, classes: int) -> tuple[NDArray[np.float32], Labels]:
+def class_means(net: Net, batch: Batch, classes: int) -> ClassMeans:
     """Mean embedding (present classes, width) of the rows of each class that is there, and the codes of these classes.
 
     A pass of its own after training, in evaluation mode, so that all rows are seen by the same net.
     """
-    embedded, y = in_parts(net, net.embed, batch[:-1]).double(), batch[-1]
+    return means_by_class(in_parts(net, net.embed, batch[:-1]), batch[-1], classes)
+
+
+def means_by_class(embedded: Tensor, y: Tensor, classes: int) -> ClassMeans:
+    embedded = embedded.double()
     counts = torch.bincount(y, minlength=classes)
     sums = torch.zeros(classes, embedded.shape[1], dtype=torch.float64, device=y.device).index_add_(0, y, embedded)
     labels = torch.nonzero(counts).squeeze(1)
@@ -48,11 +53,10 @@ def class_means(net: Net, batch: Batch, classes: int) -> tuple[NDArray[np.float3
 
 @dataclass(frozen=True)
 class SentMeans:
-    """Every class mean that was sent, (n, width), its class code, and the senders left out with the reason."""
+    """Every class mean that was sent, (n, width), and its class code."""
 
     means: NDArray[np.float32]
     labels: Labels
-    left_out: dict[str, str]
 
     def by_class(self) -> tuple[NDArray[np.float64], Labels]:
         """The plain mean over senders of each class, and the codes of the classes that somebody has."""
@@ -62,25 +66,27 @@ class SentMeans:
         return sums / counts[:, None], labels
 
 
-def sent_means(inbox: Inbox, width: int | None = None, classes: int | None = None) -> SentMeans:
-    """What the sites sent, but for those who sent no finite means by class, or of another width (by default that of
-    most senders), or of a class not below ``classes``."""
-    sent: dict[str, tuple[NDArray[Any], Labels]] = {}
-    left_out: dict[str, str] = {}
-    for sender in sorted(inbox):
-        try:
-            sent[sender] = _checked(inbox[sender], classes)
-        except Exception as error:  # whatever a peer may send
-            left_out[full_name("*", sender)] = f"class means: {error}"[:MOST_SAID]
-    widths = [means.shape[1] for means, _ in sent.values()]
-    expected = width or max(widths, key=widths.count, default=None)
-    for sender in [sender for sender in sent if sent[sender][0].shape[1] != expected]:
-        why = f"class means: {sent.pop(sender)[0].shape[1]} numbers each, expected {expected}."
-        left_out[full_name("*", sender)] = why
-    if not sent:
-        raise ParcelError(f"no class means to learn from: {'; '.join(left_out.values()) or 'nobody sent any'}.")
-    means = np.concatenate([means for means, _ in sent.values()]).astype(np.float32)
-    return SentMeans(means, np.concatenate([labels for _, labels in sent.values()]).astype(np.int64), left_out)
+def read_means(parcel: Parcel, width: int | None, classes: int | None = None) -> Parcel:
+    """A site's class means of this width, and their codes below ``classes``; refused if they are anything else."""
+    means, labels = np.asarray(parcel["means"]), np.asarray(parcel["labels"])
+    if means.ndim != 2 or labels.shape != means.shape[:1] or not len(labels) or labels.dtype.kind not in "iu":
+        raise ParcelError(f"means {means.shape} and labels {labels.shape}: expected one class code for each mean.")
+    if means.shape[1] != width:
+        raise ParcelError(f"class means of {means.shape[1]} numbers each: expected {width}.")
+    if labels.min() < 0 or labels.max() > MOST_CLASSES or len(set(labels.tolist())) < len(labels):
+        raise ParcelError(f"labels {labels.tolist()[:5]}: expected different class codes from 0.")
+    if classes is not None and labels.max() >= classes:
+        raise ParcelError(f"label {labels.max()}: expected class codes below {classes}.")
+    return Parcel(means=means.astype(np.float32), labels=labels.astype(np.int64))
+
+
+def sent_means(inbox: Inbox) -> SentMeans:
+    """What all sites sent, one after the other."""
+    parcels = [inbox[sender] for sender in sorted(inbox)]
+    return SentMeans(
+        np.concatenate([parcel["means"] for parcel in parcels]),
+        np.concatenate([parcel["labels"] for parcel in parcels]),
+    )
 
 
 def nearest_probabilities(
@@ -95,15 +101,3 @@ def nearest_probabilities(
     found = np.zeros((len(embedded), len(prototypes)))
     found[:, known] = softmax(closeness)
     return found
-
-
-def _checked(parcel: Parcel, classes: int | None) -> tuple[NDArray[Any], Labels]:
-    means, labels = np.asarray(parcel["means"]), np.asarray(parcel["labels"])
-    if means.ndim != 2 or labels.shape != means.shape[:1] or not len(labels) or labels.dtype.kind not in "iu":
-        raise ParcelError(f"means {means.shape} and labels {labels.shape}: expected one class code for each mean.")
-    check_numbers(means, "an array of means")
-    if labels.min() < 0 or labels.max() > MOST_CLASSES or len(set(labels.tolist())) < len(labels):
-        raise ParcelError(f"labels {labels.tolist()[:5]}: expected different class codes from 0.")
-    if classes is not None and labels.max() >= classes:
-        raise ParcelError(f"label {labels.max()}: expected class codes below {classes}.")
-    return means, labels

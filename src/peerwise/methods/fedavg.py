@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from peerwise.data import Site
-from peerwise.methods.averaging import mean, note_left_out, replaced, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.cleaning import shapes
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import check_rows, mean, replaced
 from peerwise.methods.by_rounds import ByRounds
-from peerwise.models.nets import Net, net_parameters, net_weights
+from peerwise.models.nets import Net, Weights, net_weights, parameter_names
+from peerwise.models.stacked import Pull
 from peerwise.parcels import Parcel
 
 
@@ -24,25 +26,58 @@ class FedAvg(ByRounds):
     """
 
     needs_same_nets = True
+    travels = "weights"  # the item of a parcel that is averaged
 
     def share(self, site: Site, round: int) -> Parcel:
         net = self.net(site)
         self.learn(site, net, round)
-        site.state["net"] = net_weights(net)
-        return Parcel(weights=self.shared(net), rows=len(site.train))
+        return self.trained(site, net_weights(net))
+
+    def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
+        found = self.fit_stacked(sites, round, pulls=[self.pull(site) for site in sites])
+        return [self.trained(site, weights) for site, weights in zip(sites, found, strict=True)]
 
     def learn(self, site: Site, net: Net, round: int) -> None:
         """This round's training, from the common weights."""
-        self.fit(site, net, round)
+        self.fit(site, net, round, pull=self.pull(site))
 
-    def shared(self, net: Net) -> dict[str, Any]:
-        """The parameters that travel."""
-        return net_parameters(net)
+    def pull(self, site: Site) -> Pull | None:
+        """What each step adds to the gradient of the cross entropy."""
+        return None
+
+    def trained(self, site: Site, weights: Weights) -> Parcel:
+        """Keep the weights after this round's training, and send those that travel."""
+        site.state["net"] = weights
+        return Parcel(weights={name: weights[name] for name in self.travelling(site)}, rows=len(site.train))
+
+    def travelling(self, site: Site) -> Sequence[str]:
+        """The names of the parameters that travel."""
+        return parameter_names(self.blank(site))
+
+    def read_parcel(self, parcel: Parcel, memory: Memory) -> Parcel:
+        check_rows(parcel)
+        return parcel
+
+    def must_agree(self, parcel: Parcel) -> Mapping[str, Hashable]:
+        return shapes(parcel[self.travels])
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        weights, left_out = mean(inbox)
-        return told(left_out, weights=weights), memory
+        return Parcel(weights=mean(inbox)), memory
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
-        note_left_out(site, inbox)
         site.state["net"] = replaced(site.state["net"], inbox["weights"])
+
+    def absorb_together(self, sites: Sequence[Site], round: int, parcel: Parcel) -> None:
+        """`absorb` at each site; those whose nets differ in what travels alone have one net from then on."""
+        if self.changed_since("absorb_together", ("absorb",)):
+            for site in sites:
+                self.absorb(site, round, parcel)
+            return
+        at_home = [name for site in sites[:1] for name in site.state["net"] if name not in parcel["weights"]]
+        nets: dict[tuple[int, ...], tuple[Weights, Weights]] = {}
+        for site in sites:
+            before = site.state["net"]
+            own = (len(before), *(id(before.get(name)) for name in at_home))
+            if own not in nets:
+                nets[own] = before, replaced(before, parcel["weights"])
+            site.state["net"] = nets[own][1]

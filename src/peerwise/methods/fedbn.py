@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from peerwise.data import Site
 from peerwise.methods.fedavg import FedAvg
-from peerwise.models.nets import Net, batch_norm_names, net_parameters
+from peerwise.models.nets import batch_norm_names
 
 
 class FedBN(FedAvg):
@@ -17,6 +18,6 @@ class FedBN(FedAvg):
     otherwise does not turn into FedAvg unnoticed; a net without BatchNorm is FedAvg. Departs from the paper: none.
     """
 
-    def shared(self, net: Net) -> dict[str, Any]:
-        own = batch_norm_names(net)
-        return {name: array for name, array in net_parameters(net).items() if name not in own}
+    def travelling(self, site: Site) -> Sequence[str]:
+        own = batch_norm_names(self.blank(site))
+        return [name for name in super().travelling(site) if name not in own]

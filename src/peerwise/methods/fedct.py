@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, choices
-from peerwise.methods.averaging import told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.co_training import CoTraining, Labels, check_topic, heard, public
+from peerwise.methods.co_training import CoTraining, check_topic, public, topic
 from peerwise.methods.public import majority, pack_labels, qualified_majority, unpack_labels
 from peerwise.methods.public.consensus import UNDECIDED
 from peerwise.parcels import Parcel
@@ -49,15 +48,19 @@ class FedCT(CoTraining):
         labels = self.predict_proba(site, public(site)).argmax(axis=1)
         return Parcel(votes=pack_labels(labels, len(site.classes)), **self.about(site))
 
+    def read_opinion(self, parcel: Parcel, rows: int, classes: int) -> dict[str, Any]:
+        return {"labels": unpack_labels(parcel["votes"], rows, classes)}
+
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        votes, topic, left_out = heard(inbox, _votes)
-        classes = topic["classes"]
+        votes = (inbox[name]["labels"] for name in sorted(inbox))
+        about = topic(inbox[min(inbox)])
+        classes = about["classes"]
         if self.vote == "majority":
-            data = pack_labels(majority(votes.values(), classes), classes)
+            data = pack_labels(majority(votes, classes), classes)
         else:
-            agreed = qualified_majority(votes.values(), classes, self.quorum)
+            agreed = qualified_majority(votes, classes, self.quorum)
             data = pack_labels(np.where(agreed < 0, classes, agreed), classes + 1)
-        return told(left_out, consensus=data, **topic), memory
+        return Parcel(consensus=data, **about), memory
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         if "consensus" not in inbox:
@@ -66,7 +69,3 @@ class FedCT(CoTraining):
         classes = len(site.classes)
         labels = unpack_labels(inbox["consensus"], len(public(site)), classes + (self.vote == "qualified"))
         self.adopt(site, np.where(labels == classes, UNDECIDED, labels))
-
-
-def _votes(parcel: Parcel) -> Labels:
-    return unpack_labels(parcel["votes"], int(parcel["rows"]), int(parcel["classes"]))

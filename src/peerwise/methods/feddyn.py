@@ -7,12 +7,12 @@ from typing import Unpack
 import numpy as np
 
 from peerwise.data import Site
-from peerwise.methods.averaging import mean, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import Weights, mean
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.moves import ByMoves, added, difference, running_mean, scaled, senders, zeros
-from peerwise.methods.steps import copies, in_order, pulled_step, within
-from peerwise.models.nets import Net, net_parameters
+from peerwise.methods.moves import ByMoves, added, rows_by_sender, running_mean, scaled, zeros
+from peerwise.methods.steps import within
+from peerwise.models.stacked import Pull
 from peerwise.parcels import Parcel
 
 
@@ -36,17 +36,17 @@ class FedDyn(ByMoves):
         super().start(site, rng)
         site.state["slope"] = zeros(site.state["start"])
 
-    def learn(self, site: Site, net: Net, round: int) -> None:
-        slope, before = site.state["slope"], net_parameters(net)
-        optimizer = self.new_optimizer(net.parameters())
-        push = in_order(net, scaled(slope, -1.0))
-        update = pulled_step(net, optimizer, towards=copies(net), strength=self.alpha, push=push)
-        self.fit(site, net, round, update=update)
-        site.state["slope"] = added(slope, difference(net_parameters(net), before), -self.alpha)
+    def pull(self, site: Site) -> Pull:
+        return Pull(towards=site.state["net"], strength=self.alpha, push=scaled(site.state["slope"], -1.0))
+
+    def trained(self, site: Site, weights: Weights) -> Parcel:
+        parcel = super().trained(site, weights)
+        site.state["slope"] = added(site.state["slope"], parcel["moves"], -self.alpha)
+        return parcel
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        moves, left_out = mean(inbox, "moves")
-        changes, heard = scaled(moves, -self.alpha), senders(inbox, left_out)
+        moves = mean(inbox, "moves")
+        changes, heard = scaled(moves, -self.alpha), rows_by_sender(inbox)
         slope, everybody = running_mean(memory.get("slope"), memory.get("sites", {}), changes, heard)
         total = added(added(memory.get("total"), moves), slope, -1.0 / self.alpha)
-        return told(left_out, total=total), {"total": total, "slope": slope, "sites": everybody}
+        return Parcel(total=total), {"total": total, "slope": slope, "sites": everybody}

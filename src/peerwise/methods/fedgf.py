@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from peerwise.data import Site
-from peerwise.methods.averaging import Weights, mean, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import Weights, mean
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.moves import ByMoves, added, scaled, senders
+from peerwise.methods.moves import ByMoves, added, scaled
 from peerwise.methods.steps import (
     Tensors,
     Update,
@@ -57,14 +57,14 @@ class FedGF(ByMoves):
         self.fit(site, net, round, update=common_step(net, optimizer, self.rho, common, part))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        move, left_out = mean(inbox, "moves")
+        move = mean(inbox, "moves")
         total = added(memory.get("total"), move)
-        lengths = [length(inbox[name]["moves"]) for name in senders(inbox, left_out)]
+        lengths = [length(inbox[name]["moves"]) for name in sorted(inbox)]
         gone = float(np.mean(lengths))
         threshold = memory.get("threshold", gone if self.threshold is None else self.threshold)
         diverged = [*memory.get("diverged", []), gone > threshold][-self.window :]
         kept = {"total": total, "threshold": threshold, "diverged": diverged}
-        return told(left_out, total=total, move=move, part=float(np.mean(diverged))), kept
+        return Parcel(total=total, move=move, part=float(np.mean(diverged))), kept
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         super().absorb(site, round, inbox)

@@ -10,10 +10,10 @@ from torch import nn
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError
-from peerwise.methods.averaging import alike, mean, note_left_out, replaced, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import alike, mean, replaced
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.low_rank import Rebuilt, compressed, in_shape_of, rebuilt
+from peerwise.methods.low_rank import compressed, in_shape_of, rebuilt
 from peerwise.methods.students import WithStudent, clip_each, divergence
 from peerwise.models.nets import Net, net_parameters, net_weights
 from peerwise.models.training import Batch, Optimizer
@@ -63,7 +63,7 @@ class FedKD(WithStudent):
     def share(self, site: Site, round: int) -> Parcel:
         net, student = self.net(site), self.net(site, "student", self.student_recipe(site)).train()
         between = nn.Linear(student.width, net.width, bias=False, device=site.device)
-        between.load_state_dict({"weight": torch.as_tensor(site.state["map"])})
+        between.load_state_dict({"weight": torch.tensor(site.state["map"])})
         optimizer = self.new_optimizer([*net.parameters(), *student.parameters(), *between.parameters()])
 
         def update(batch: Batch) -> float:
@@ -73,13 +73,15 @@ class FedKD(WithStudent):
         site.state |= {"net": net_weights(net), "student": net_weights(student), "map": net_weights(between)["weight"]}
         return Parcel(weights=compressed(net_parameters(student), self.energy(round)))
 
+    def read_parcel(self, parcel: Parcel, memory: Memory) -> Parcel:
+        return Parcel(weights=rebuilt(parcel["weights"]))
+
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
         round = memory.get("round", 0)
-        weights, left_out = mean(Rebuilt(inbox), weigh=alike)
-        return told(left_out, weights=compressed(weights, self.energy(round))), {"round": round + 1}
+        weights = compressed(mean(inbox, weigh=alike), self.energy(round))
+        return Parcel(weights=weights), {"round": round + 1}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
-        note_left_out(site, inbox)
         here = site.state["student"]
         site.state["student"] = replaced(here, in_shape_of(here, rebuilt(inbox["weights"])))
 

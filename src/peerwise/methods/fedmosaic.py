@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from peerwise.data import Inputs, Site
 from peerwise.errors import ConfigError, DataError, choices
-from peerwise.methods.averaging import told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.co_training import (
     CoTraining,
@@ -20,8 +19,8 @@ from peerwise.methods.co_training import (
     Probabilities,
     PublicBatches,
     check_topic,
-    heard,
     public,
+    topic,
 )
 from peerwise.methods.public import (
     HIGHEST,
@@ -223,14 +222,13 @@ class FedMosaic(CoTraining):
         return HIGHEST[self.expertise](len(site.classes))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        votes, topic, left_out = heard(inbox, self._votes)
-        labels = consensus(votes.values(), topic["classes"])
-        return told(left_out, consensus=pack_labels(labels, topic["classes"]), **topic), memory
+        parcels, about = (inbox[name] for name in sorted(inbox)), topic(inbox[min(inbox)])
+        labels = consensus(((each["labels"], each["expertise"]) for each in parcels), about["classes"])
+        return Parcel(consensus=pack_labels(labels, about["classes"]), **about), memory
 
-    def _votes(self, parcel: Parcel) -> tuple[Labels, Any]:
-        classes = int(parcel["classes"])
-        labels, codes = unpack_votes(parcel["votes"], int(parcel["rows"]), classes, self.bits)
-        return labels, dequantise(codes, 0.0, HIGHEST[self.expertise](classes), self.bits)
+    def read_opinion(self, parcel: Parcel, rows: int, classes: int) -> dict[str, Any]:
+        labels, codes = unpack_votes(parcel["votes"], rows, classes, self.bits)
+        return {"labels": labels, "expertise": dequantise(codes, 0.0, HIGHEST[self.expertise](classes), self.bits)}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         if "consensus" not in inbox:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import numpy as np
@@ -11,10 +12,9 @@ from torch import Tensor, nn
 
 from peerwise.data import Inputs, Site
 from peerwise.errors import ConfigError, ParcelError
-from peerwise.methods.averaging import note_left_out, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
 from peerwise.methods.by_rounds import Budget, ByRounds, train_tensors
-from peerwise.methods.embeddings import checked_width, class_means, nearest_probabilities, sent_means
+from peerwise.methods.embeddings import checked_width, class_means, nearest_probabilities, read_means, sent_means
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import Net, in_parts, net_weights
 from peerwise.models.training import Batch, Loss
@@ -48,19 +48,27 @@ class FedProto(ByRounds):
 
     def share(self, site: Site, round: int) -> Parcel:
         net = self.net(site)
-        prototypes = torch.as_tensor(site.state["prototypes"], device=site.device)
+        prototypes = torch.tensor(site.state["prototypes"], device=site.device)
         self.fit(site, net, round, loss=pulled_loss(prototypes, self.lam))
         site.state["net"] = net_weights(net)
         means, labels = class_means(net, train_tensors(site), len(site.classes))
         return Parcel(means=means, labels=labels)
 
+    def read_parcel(self, parcel: Parcel, memory: Memory) -> Parcel:
+        return read_means(parcel, self.embedding)
+
+    def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
+        rows = [prototype_rows(torch.tensor(site.state["prototypes"]), site.train.y, self.lam) for site in sites]
+        trained = self.fit_stacked(sites, round, rows=rows, row_loss=row_pull)
+        for site, weights in zip(sites, trained, strict=True):
+            site.state["net"] = weights
+        return [Parcel(means=means, labels=labels) for means, labels in self.class_means_stacked(sites, trained)]
+
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        sent = sent_means(inbox)
-        prototypes, labels = sent.by_class()
-        return told(sent.left_out, prototypes=prototypes.astype(np.float32), labels=labels), memory
+        prototypes, labels = sent_means(inbox).by_class()
+        return Parcel(prototypes=prototypes.astype(np.float32), labels=labels), memory
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
-        note_left_out(site, inbox)
         prototypes, here = inbox["prototypes"], site.state["prototypes"]
         if prototypes.shape[1:] != here.shape[1:]:
             raise ParcelError(
@@ -79,18 +87,36 @@ class FedProto(ByRounds):
         embedded = in_parts(net, net.embed, tensors(X, site.device)).cpu().numpy()
         return nearest_probabilities(embedded, prototypes)
 
+    def predict_proba_together(self, sites: Sequence[Site], inputs: Sequence[Inputs]) -> list[NDArray[np.float64]]:
+        return [self.predict_proba(site, X) for site, X in zip(sites, inputs, strict=True)]
+
 
 def pulled_loss(prototypes: Tensor, lam: float) -> Loss:
     """Cross entropy and the pull to the row's prototype in ``prototypes`` (classes, width); NaN: none is known."""
-    known = ~torch.isnan(prototypes).any(dim=1)
-    places = torch.where(known.unsqueeze(1), prototypes, 0.0)
-    pull = lam * known.to(places.dtype)
+    places, pull = pulling(prototypes, lam)
 
     def loss(net: nn.Module, batch: Batch) -> Tensor:
         assert isinstance(net, Net)
         embedded, y = net.embed(*batch[:-1]), batch[-1]
-        apart = (embedded - places[y]).square().mean(dim=1)
         logits: Tensor = net.head(embedded)
-        return nn.functional.cross_entropy(logits, y) + (pull[y] * apart).mean()
+        return nn.functional.cross_entropy(logits, y) + row_pull(embedded, places[y], pull[y]).mean()
 
     return loss
+
+
+def pulling(prototypes: Tensor, lam: float) -> tuple[Tensor, Tensor]:
+    """Where each class is pulled, and how strongly: not at all where no prototype is known."""
+    known = ~torch.isnan(prototypes).any(dim=1)
+    places = torch.where(known.unsqueeze(1), prototypes, 0.0)
+    return places, lam * known.to(places.dtype)
+
+
+def prototype_rows(prototypes: Tensor, y: NDArray[np.int64], lam: float) -> tuple[Tensor, Tensor]:
+    """`pulling` for each row."""
+    labels = torch.as_tensor(y)
+    places, pull = pulling(prototypes, lam)
+    return places[labels], pull[labels]
+
+
+def row_pull(embedded: Tensor, places: Tensor, pull: Tensor) -> Tensor:
+    return pull * (embedded - places).square().mean(dim=1)

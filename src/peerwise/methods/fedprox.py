@@ -7,8 +7,8 @@ from typing import Unpack
 from peerwise.data import Site
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.fedavg import FedAvg
-from peerwise.methods.steps import copies, pulled_step, within
-from peerwise.models.nets import Net
+from peerwise.methods.steps import within
+from peerwise.models.stacked import Pull
 
 
 class FedProx(FedAvg):
@@ -24,6 +24,5 @@ class FedProx(FedAvg):
         super().__init__(**budget)
         self.mu = within("mu", mu, 0)
 
-    def learn(self, site: Site, net: Net, round: int) -> None:
-        optimizer = self.new_optimizer(net.parameters())
-        self.fit(site, net, round, update=pulled_step(net, optimizer, towards=copies(net), strength=self.mu))
+    def pull(self, site: Site) -> Pull:
+        return Pull(towards=site.state["net"], strength=self.mu)

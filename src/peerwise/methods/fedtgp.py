@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from peerwise.errors import ConfigError
-from peerwise.methods.averaging import told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.embeddings import Labels, SentMeans, sent_means
 from peerwise.methods.fedproto import FedProto
@@ -51,7 +50,7 @@ class FedTGP(FedProto):
         self.threshold = threshold
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        sent = sent_means(inbox, self.embedding)
+        sent = sent_means(inbox)
         labels = np.union1d(memory.get("labels", []), sent.labels).astype(np.int64)
         net = _generator(memory, labels, sent.means.shape[1], rng)
         pairs = (torch.from_numpy(sent.means), torch.from_numpy(np.searchsorted(labels, sent.labels)))
@@ -67,7 +66,7 @@ class FedTGP(FedProto):
         )
         with torch.no_grad():
             prototypes = net().numpy()
-        return told(sent.left_out, prototypes=prototypes, labels=labels), {"labels": labels, "net": net_weights(net)}
+        return Parcel(prototypes=prototypes, labels=labels), {"labels": labels, "net": net_weights(net)}
 
 
 class Generator(nn.Module):
@@ -115,5 +114,5 @@ def _generator(memory: dict[str, Any], labels: Labels, width: int, rng: np.rando
     if memory:
         vectors[np.searchsorted(labels, memory["labels"])] = memory["net"]["vectors"]
         learned = {**memory["net"], "vectors": vectors}
-        net.load_state_dict({name: torch.as_tensor(value) for name, value in learned.items()})
+        net.load_state_dict({name: torch.tensor(value) for name, value in learned.items()})
     return net

@@ -9,8 +9,8 @@ from torch import nn
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError
-from peerwise.methods.averaging import alike, mean, note_left_out, replaced, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import alike, mean, replaced
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.students import WithStudent, clip_each, divergence
 from peerwise.models.nets import net_parameters, net_weights
@@ -52,11 +52,9 @@ class FML(WithStudent):
         return Parcel(weights=net_parameters(student))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        weights, left_out = mean(inbox, weigh=alike)
-        return told(left_out, weights=weights), memory
+        return Parcel(weights=mean(inbox, weigh=alike)), memory
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
-        note_left_out(site, inbox)
         site.state["student"] = replaced(site.state["student"], inbox["weights"])
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import Unpack
 
+from peerwise.data import Site
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.embeddings import checked_width, head_parameters
+from peerwise.methods.embeddings import checked_width
 from peerwise.methods.fedavg import FedAvg
-from peerwise.models.nets import Net
 
 
 class LGFedAvg(FedAvg):
@@ -26,5 +27,5 @@ class LGFedAvg(FedAvg):
         super().__init__(**budget)
         self.embedding = checked_width(embedding)
 
-    def shared(self, net: Net) -> dict[str, Any]:
-        return head_parameters(net)
+    def travelling(self, site: Site) -> Sequence[str]:
+        return [name for name in super().travelling(site) if name.startswith("head.")]

@@ -1,4 +1,4 @@
-"""Local: every site alone. The reference that all others are held to."""
+"""Local: every site alone with its own models of the pool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
-from peerwise.methods.base import Method
+from peerwise.federation.method import Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.parcels import Parcel
 
@@ -15,12 +15,6 @@ class Local(Method):
     """p(y|x) = mean over the site's own models of their probabilities. Nothing is sent, nothing is heard."""
 
     needs_same_features = False
-
-    @classmethod
-    def by_rounds(cls) -> type[Method]:
-        from peerwise.methods.local_by_rounds import LocalByRounds
-
-        return LocalByRounds
 
     def __init__(self, folds: int = 5, epochs: int | None = None) -> None:
         self.folds = folds

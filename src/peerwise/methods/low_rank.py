@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from peerwise.errors import ParcelError
 from peerwise.methods.averaging import Weights
-from peerwise.methods.base import Inbox
-from peerwise.parcels import Parcel
 
 Matrix = NDArray[np.floating[Any]]
 MOST_NUMBERS = 2**26  # of all matrices of one net: two thin factors may stand for more than any memory holds
@@ -68,22 +66,6 @@ def in_shape_of(weights: Weights, matrices: Weights) -> Weights:
         name: matrix.reshape(weights[name].shape) if name in weights and weights[name].size == matrix.size else matrix
         for name, matrix in matrices.items()
     }
-
-
-class Rebuilt(Mapping[str, Parcel]):
-    """An inbox whose parcels hold compressed weights, read one at a time as if they were whole."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-
-    def __getitem__(self, sender: str) -> Parcel:
-        return Parcel(weights=rebuilt(self._inbox[sender]["weights"]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._inbox)
-
-    def __len__(self) -> int:
-        return len(self._inbox)
 
 
 def _size(name: str, factors: dict[str, Any]) -> int:

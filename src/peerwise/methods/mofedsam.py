@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Unpack
 
 import numpy as np
 import torch
 
 from peerwise.data import Site
-from peerwise.methods.averaging import mean, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import mean
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.moves import ByMoves, added, scaled
 from peerwise.methods.steps import Tensors, Update, in_order, sharp_gradient, step_along, within
 from peerwise.models.nets import Net
-from peerwise.models.training import Batch, Optimizer
+from peerwise.models.training import Batch, Optimizer, steps_an_epoch
 from peerwise.parcels import Parcel
 
 
@@ -43,9 +42,9 @@ class MoFedSAM(ByMoves):
         self.fit(site, net, round, update=momentum_step(net, optimizer, self.rho, self.beta, going))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        move, left_out = mean(inbox, "moves")
+        move = mean(inbox, "moves")
         total = added(memory.get("total"), move)
-        return told(left_out, total=total, move=move), {"total": total}
+        return Parcel(total=total, move=move), {"total": total}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         super().absorb(site, round, inbox)
@@ -64,8 +63,3 @@ def momentum_step(net: Net, optimizer: Optimizer, rho: float, beta: float, going
         return loss
 
     return step
-
-
-def steps_an_epoch(rows: int, batch_size: int) -> int:
-    """As the training loop cuts its batches: a last one of a single row joins the one before it."""
-    return max(1, math.ceil((rows - 1) / batch_size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -13,7 +15,7 @@ from peerwise.data import Site
 from peerwise.methods.by_rounds import Budget
 from peerwise.methods.fedavg import FedAvg
 from peerwise.methods.steps import within
-from peerwise.models.nets import Net, net_weights
+from peerwise.models.nets import Net, Weights, net_weights
 from peerwise.models.training import Batch
 from peerwise.parcels import Parcel
 
@@ -37,10 +39,9 @@ class Moon(FedAvg):
         super().start(site, rng)
         site.state["previous"] = site.state["net"]
 
-    def share(self, site: Site, round: int) -> Parcel:
-        parcel = super().share(site, round)
-        site.state["previous"] = site.state["net"]
-        return parcel
+    def trained(self, site: Site, weights: Weights) -> Parcel:
+        site.state["previous"] = weights
+        return super().trained(site, weights)
 
     def learn(self, site: Site, net: Net, round: int) -> None:
         received, previous = self.net_with(site, net_weights(net)).eval(), self.net(site, "previous").eval()
@@ -54,8 +55,18 @@ class Moon(FedAvg):
 
         self.fit(site, net, round, loss=loss)
 
+    def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
+        near, away = (self.embedded_stacked(sites, [site.state[key] for site in sites]) for key in ("net", "previous"))
+        rows = list(zip(near, away, strict=True))
+        found = self.fit_stacked(sites, round, rows=rows, row_loss=partial(row_contrast, self.mu, self.tau))
+        return [self.trained(site, weights) for site, weights in zip(sites, found, strict=True)]
+
 
 def contrast(z: Tensor, near: Tensor, away: Tensor, tau: float) -> Tensor:
     """-log(e^a / (e^a + e^b)) = log(1 + e^(b - a)), a and b the cosines over tau; the mean over rows."""
+    return row_contrast(1.0, tau, z, near, away).mean()
+
+
+def row_contrast(mu: float, tau: float, z: Tensor, near: Tensor, away: Tensor) -> Tensor:
     gap = cosine_similarity(z, away) - cosine_similarity(z, near)
-    return softplus(gap / tau).mean()
+    return mu * softplus(gap / tau)

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from peerwise.data import Site
-from peerwise.methods.averaging import Weights, by_rows, mean, note_left_out, replaced, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import Weights, by_rows, mean, replaced
 from peerwise.methods.fedavg import FedAvg
-from peerwise.methods.pool_models import full_name
-from peerwise.models.nets import net_parameters, net_weights
 from peerwise.parcels import Parcel
 
 
@@ -22,25 +20,27 @@ class ByMoves(FedAvg):
     needs nothing else.
     """
 
-    def start(self, site: Site, rng: np.random.Generator) -> None:
-        net = self.new_net(site, rng)
-        site.state["net"] = net_weights(net)
-        site.state["start"] = net_parameters(net)
+    travels = "moves"
 
-    def share(self, site: Site, round: int) -> Parcel:
-        net = self.net(site)
-        before = net_parameters(net)
-        self.learn(site, net, round)
-        site.state["net"] = net_weights(net)
-        return Parcel(moves=difference(net_parameters(net), before), rows=len(site.train))
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state["start"] = {name: site.state["net"][name] for name in self.travelling(site)}
+
+    def trained(self, site: Site, weights: Weights) -> Parcel:
+        moves = self.moves(site, weights)
+        site.state["net"] = weights
+        return Parcel(moves=moves, rows=len(site.train))
+
+    def moves(self, site: Site, weights: Weights) -> Weights:
+        """How far the parameters have gone from those received."""
+        received = site.state["net"]
+        return {name: _single(weights[name] - received[name]) for name in site.state["start"]}
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        moves, left_out = mean(inbox, "moves")
-        total = added(memory.get("total"), moves)
-        return told(left_out, total=total), {**memory, "total": total}
+        total = added(memory.get("total"), mean(inbox, "moves"))
+        return Parcel(total=total), {**memory, "total": total}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
-        note_left_out(site, inbox)
         replaced(site.state["start"], inbox["total"])  # refuses another net's names and shapes
         site.state["net"] = replaced(site.state["net"], added(site.state["start"], inbox["total"]))
 
@@ -64,9 +64,8 @@ def zeros(arrays: Weights) -> Weights:
     return {name: np.zeros_like(array) for name, array in arrays.items()}
 
 
-def senders(inbox: Inbox, left_out: dict[str, str]) -> dict[str, float]:
-    """Those whose parcels counted, with their rows."""
-    return {name: by_rows(inbox[name]) for name in sorted(inbox) if full_name("*", name) not in left_out}
+def rows_by_sender(inbox: Inbox) -> dict[str, float]:
+    return {name: by_rows(inbox[name]) for name in sorted(inbox)}
 
 
 def running_mean(

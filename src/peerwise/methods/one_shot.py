@@ -12,17 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from peerwise.data import Inputs, Site
-from peerwise.methods.base import Inbox, Method
+from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name
+from peerwise.federation.method import Inbox, Method
 from peerwise.methods.own_models import own_models
-from peerwise.methods.pool_models import (
-    PEERS_LEFT_OUT,
-    Array,
-    full_name,
-    heard_models,
-    in_order,
-    peers_model,
-    pool_logits,
-)
+from peerwise.methods.pool_models import Array, heard_models, in_order, peers_model, pool_logits
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.parcels.later import joined, picked
@@ -42,6 +35,8 @@ class OneShot(Method):
     parcel cannot be used (``site.state[PEERS_LEFT_OUT]`` has the reasons). A later row on which a model of the pool
     fails is unlike all that was learned from: the own models answer it, all alike, and it counts as a fallback.
     """
+
+    largest_number = None  # models travel as files
 
     def __init__(self, learner: TrustLearner, folds: int = 5, epochs: int | None = None) -> None:
         self.learner = learner
@@ -82,19 +77,18 @@ class OneShot(Method):
         site.state["seconds"] |= {"outputs": train.seconds + val.seconds, "fit": time.perf_counter() - started}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        asked = _asked(site, X)
-        found = self._learner(site).predict_proba_outputs(asked.filled, X)
-        return np.where(asked.incomplete[:, None], asked.own, found)
+        return self.predict_with_details(site, X)[0]
 
     def answers(self, site: Site, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
         return self._learner(site).answers(probabilities)
 
-    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+    def predict_with_details(self, site: Site, X: Inputs) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Trust and fallback of each row, what each model says (-1: nothing), the models' names, and the own model's
         answer: the uniform mean of the site's own models of this very pool, which the method is held to. ``left_out``:
         models that failed on some of these rows, and why."""
         asked = _asked(site, X)
-        decision = self._learner(site).decide_outputs(asked.filled, X)
+        learned, decision = self._learner(site).answer_outputs(asked.filled, X)
+        probabilities = np.where(asked.incomplete[:, None], asked.own, learned)
         names = list(_pool(site))
         home = np.isin(names, list(_own_files(site))) / len(_own_files(site))
         found = {
@@ -104,7 +98,7 @@ class OneShot(Method):
             "models": names,
             "own": asked.own,
         }
-        return found | ({"left_out": asked.why} if asked.why else {})
+        return probabilities, found | ({"left_out": asked.why} if asked.why else {})
 
     def explain(self, site: Site, X: Inputs) -> Explanation | None:
         """One row's answer opened; None where the learner cannot, or where a model has no answer to that row."""
@@ -133,7 +127,7 @@ class OneShot(Method):
             fresh.set_params(random_state=site.seed_for("learner"))
         if "device" in params:
             fresh.set_params(device=site.device)
-        if site.rare_outcomes and "metric" in params and params["metric"] is None:
+        if site.class_balance == "balanced" and "metric" in params and params["metric"] is None:
             fresh.set_params(metric="balanced_accuracy")
         return fresh
 

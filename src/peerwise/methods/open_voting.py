@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import BadOutputs, ClassMismatch, ConfigError, ParcelError
-from peerwise.methods.base import Inbox, Method
+from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name
+from peerwise.federation.method import Inbox, Method
 from peerwise.methods.by_rounds import train_tensors
 from peerwise.methods.net_recipe import net_recipe
-from peerwise.methods.pool_models import PEERS_LEFT_OUT, at_its_cost, full_name
+from peerwise.methods.pool_models import at_its_cost
 from peerwise.methods.steps import within
 from peerwise.models import find_recipe
 from peerwise.models.fitted import tensors
@@ -126,12 +127,15 @@ class OpenVoting(Method):
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return self.vote(site, X).probabilities
 
-    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
-        """As `OneShot.details`, and ``unknown`` (n, models): how far each net does not know a row; ``by_k``: the answer
-        if 1, 2, ... nets vote; ``known_classes``: the codes of the classes that the own net has seen. A row that every
-        net says is unknown counts as a fallback: those who least say so answer it all the same."""
+    def predict_with_details(self, site: Site, X: Inputs) -> tuple[NDArray[np.float64], dict[str, Any]]:
         outputs = self.open_outputs(site, X)
         vote = open_vote(outputs, self.top)
+        return vote.probabilities, self.details_of(site, outputs, vote)
+
+    def details_of(self, site: Site, outputs: NDArray[np.float64], vote: OpenVote) -> dict[str, Any]:
+        """As those of `OneShot`, and ``unknown`` (n, models): how far each net does not know a row; ``by_k``: the
+        answer if 1, 2, ... nets vote; ``known_classes``: the codes of the classes that the own net has seen. A row
+        that every net says is unknown counts as a fallback: those who least say so answer it all the same."""
         nets = _nets(site)
         own = outputs[:, [name == site.name for name in nets]]
         return {
@@ -177,6 +181,11 @@ def _asked(site: Site, sent: Mapping[str, Any], X: Inputs) -> NDArray[np.float64
     return found
 
 
+def own_probabilities(site: Site, X: Inputs) -> NDArray[np.float64]:
+    """What the own net alone answers."""
+    return open_vote(_asked(site, site.state["own"], X)[:, None]).probabilities
+
+
 def built_net(sent: Mapping[str, Any], site: Site, outputs: int) -> Net:
     """The net of a recipe and weights as they are sent, for rows like this site's; others than fit are refused."""
     weights = dense_weights(sent["weights"], _like(site, outputs, sent["recipe"]))
@@ -209,8 +218,5 @@ def _like(site: Site, outputs: int, recipe: str) -> Weights:
 def _try(sent: Mapping[str, Any], sender: str, site: Site, like: Weights) -> None:
     """Refuse a net that cannot be built here, or that does not answer this site's own rows."""
     net = _net(sent["recipe"], dense_weights(sent["weights"], like), site)
-    for name, value in net.state_dict().items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise BadOutputs(f"site {sender!r} sent non-finite numbers in {name}: expected finite weights.")
     if not bool(torch.isfinite(in_parts(net, net, tensors(site.train.X[:TRIED], site.device))).all()):
         raise BadOutputs(f"the net of site {sender!r} answers with non-finite values on this site's train rows.")

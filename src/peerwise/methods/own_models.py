@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Rows, Site, digest
 from peerwise.errors import STOPS_A_RUN, BadOutputs, ModelError, reason
 from peerwise.methods.pool_models import Array, pool_logits
-from peerwise.models import ZOO, Fitted, OnnxModel, Recipe, out_of_fold, own_recipe
+from peerwise.models import ZOO, Fitted, OnnxModel, Recipe, out_of_fold
 from peerwise.models.export import TOLERANCE
-from peerwise.models.own_recipe import check_names
+from peerwise.models.own_recipe import check_names, recipe_at
 from peerwise.space import softmax
 
 LEFT_OUT = "left_out"  # own models that could not be trained, and why, within a site's state
@@ -135,7 +135,7 @@ def _common(site: Site) -> dict[str, Any]:
 
 
 def _recipe(name: str, site: Site) -> Recipe:
-    recipe = own_recipe(name)
+    recipe = recipe_at(site, name)
     if recipe.kind != site.kind:
         fitting = sorted(other for other, known in ZOO.items() if known.kind == site.kind)
         raise ModelError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, derived_seed, digest
 from peerwise.errors import ConfigError
-from peerwise.methods.base import Inbox
+from peerwise.federation.method import Inbox
 from peerwise.methods.open_nets import Nets, OnOpenNets
 from peerwise.methods.open_voting import built_net
 from peerwise.models.fitted import tensors
@@ -19,7 +18,9 @@ from peerwise.models.folds import fold_rows
 from peerwise.models.nets import net_probabilities
 from peerwise.parcels import Parcel
 from peerwise.trust import learner_from_tree, learner_to_tree
+from peerwise.trust.base import Decision
 from peerwise.trust.open_peerwise import OpenPeerwise, Signal
+from peerwise.trust.open_vote import open_vote
 from peerwise.trust.peerwise import Metric
 
 TINY = 1e-30  # instead of the logarithm of nothing
@@ -82,18 +83,23 @@ class PeerwiseOpen(OnOpenNets):
         site.state["seconds"] |= {"outputs": outputs, "fit": time.perf_counter() - fitting}
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        learner = learner_from_tree(OpenPeerwise, site.state["learner"])
-        found = learner.predict_proba_outputs(_logits(self.open_outputs(site, X)), X)[:, :-1]
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        return self._decided(site, X, self.open_outputs(site, X))[0]
 
     def answers(self, site: Site, probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
         return learner_from_tree(OpenPeerwise, site.state["learner"]).answers(probabilities)
 
-    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
-        """Those of the vote over the same nets, with the trust and the fallback of PeerwiseClassifier."""
+    def predict_with_details(self, site: Site, X: Inputs) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """The details of the vote over the same nets, with the trust and the fallback of PeerwiseClassifier."""
+        outputs = self.open_outputs(site, X)
+        probabilities, decision = self._decided(site, X, outputs)
+        details = self.details_of(site, outputs, open_vote(outputs, self.top))
+        return probabilities, {**details, "trust": decision.trust, "fallback": decision.fallback}
+
+    def _decided(self, site: Site, X: Inputs, outputs: NDArray[np.float64]) -> tuple[NDArray[np.float64], Decision]:
         learner = learner_from_tree(OpenPeerwise, site.state["learner"])
-        decision = learner.decide_outputs(_logits(self.open_outputs(site, X)), X)
-        return {**super().details(site, X), "trust": decision.trust, "fallback": decision.fallback}
+        found, decision = learner.answer_outputs(_logits(outputs), X)
+        known = found[:, :-1]
+        return np.asarray(known / known.sum(axis=1, keepdims=True)), decision
 
     def _learner(self, seed: int, own: list[int]) -> OpenPeerwise:
         return OpenPeerwise(own=own, signal=self.signal, metric=self.metric, random_state=seed)
@@ -105,7 +111,7 @@ class PeerwiseOpen(OnOpenNets):
         seed = site.seed_for("open-set folds")
         held_out = np.tile(np.eye(len(site.classes) + 1)[-1], (len(site.train), 1))
         for fold, (fitting, rest) in enumerate(fold_rows(site.train.y, self.folds, seed, site.train.group)):
-            part = replace(site, train=site.train.take(fitting), seed=derived_seed(seed, fold))
+            part = site.replace(train=site.train.take(fitting), seed=derived_seed(seed, fold))
             net = built_net(self._trained(part), site, held_out.shape[1])
             held_out[rest] = net_probabilities(net, tensors(site.train.X[rest], site.device))
         return {"held_out": held_out, "seconds": time.perf_counter() - started}

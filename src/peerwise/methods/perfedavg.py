@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from peerwise.data import Inputs, Site
+from peerwise.data import Site
 from peerwise.methods.by_rounds import Budget, train_tensors
 from peerwise.methods.fedavg import FedAvg
 from peerwise.methods.steps import Update, gradient, gradient_at, step_along, within
-from peerwise.models.fitted import tensors
-from peerwise.models.nets import Net, net_probabilities, net_weights
+from peerwise.models.nets import Net, Weights, net_weights
 from peerwise.models.sgd import SGD
 from peerwise.models.training import Batch, Optimizer, train
 from peerwise.parcels import Parcel
@@ -56,8 +55,8 @@ class PerFedAvg(FedAvg):
         train(net, batch, optimizer=step, epochs=1, batch_size=len(rows), patience=None, seed=seed)
         return net_weights(net)
 
-    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        return net_probabilities(self.net(site, "personal"), tensors(X, site.device))
+    def answering(self, site: Site) -> Weights:
+        return site.state["personal"]  # type: ignore[no-any-return]
 
 
 def meta_step(net: Net, optimizer: Optimizer, inner_lr: float) -> Update:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -14,10 +14,9 @@ from torch.nn import functional
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, DataError, ParcelError
-from peerwise.methods.averaging import check_numbers, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.co_training import CoTraining, check_topic, heard, public
+from peerwise.methods.co_training import CoTraining, check_topic, public, topic
 from peerwise.models.fitted import tensors
 from peerwise.models.nets import in_parts, net_weights
 from peerwise.models.training import Batch, Loss
@@ -70,7 +69,7 @@ class PerFedCKT(CoTraining):
 
     def _pull(self, site: Site, wanted: Logits, round: int) -> Loss:
         inputs = tensors(public(site), site.device)
-        goal = torch.as_tensor(wanted).to(site.device)
+        goal = torch.tensor(wanted, device=site.device)
         rng = site.rng(f"public {round}")
 
         def loss(net: nn.Module, batch: Batch) -> Tensor:
@@ -80,12 +79,19 @@ class PerFedCKT(CoTraining):
 
         return loss
 
+    def read_opinion(self, parcel: Parcel, rows: int, classes: int) -> dict[str, Any]:
+        logits = parcel["logits"]
+        if not isinstance(logits, np.ndarray) or logits.shape != (rows, classes):
+            shape = getattr(logits, "shape", None)
+            raise ParcelError(f"logits of shape {shape}: expected {(rows, classes)}, one for each row and class.")
+        return {"logits": logits.astype(np.float32)}
+
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Inbox, Memory]:
-        logits, topic, left_out = heard(inbox, _logits)
-        names = sorted(logits)
+        logits = {name: inbox[name]["logits"] for name in sorted(inbox)}
+        names, about = list(logits), topic(inbox[min(inbox)])
         count = min(self.clusters, len({logits[name].tobytes() for name in names}))
         means = cluster_means(np.stack([logits[name] for name in names]), count, int(rng.integers(2**31)))
-        return {name: told(left_out, cluster=means[place], **topic) for place, name in enumerate(names)}, memory
+        return {name: Parcel(cluster=means[place], **about) for place, name in enumerate(names)}, memory
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         if "cluster" not in inbox:
@@ -99,12 +105,3 @@ def cluster_means(logits: Logits, clusters: int, seed: int) -> Logits:
     flat = logits.reshape(len(logits), -1)
     member = KMeans(clusters, n_init=10, random_state=seed).fit_predict(flat)
     return np.stack([logits[member == mine].mean(axis=0, dtype=np.float64) for mine in member]).astype(np.float32)
-
-
-def _logits(parcel: Parcel) -> Logits:
-    logits = parcel["logits"]
-    expected = (int(parcel["rows"]), int(parcel["classes"]))
-    if not isinstance(logits, np.ndarray) or logits.shape != expected:
-        raise ParcelError(f"logits of shape {getattr(logits, 'shape', None)}: expected finite numbers {expected}.")
-    check_numbers(logits, "an array of logits")
-    return logits.astype(np.float32)

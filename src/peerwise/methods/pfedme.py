@@ -6,16 +6,14 @@ from typing import Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from peerwise.data import Inputs, Site
-from peerwise.methods.averaging import mean, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.data import Site
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import mean
 from peerwise.methods.by_rounds import OPTIMIZERS, Budget
 from peerwise.methods.moves import ByMoves, added, difference
 from peerwise.methods.steps import Tensors, Update, copies, pulled_step, within
-from peerwise.models.fitted import tensors
-from peerwise.models.nets import Net, net_parameters, net_probabilities, net_weights
+from peerwise.models.nets import Net, Weights, net_parameters, net_weights
 from peerwise.models.training import Batch, Optimizer
 from peerwise.parcels import Parcel
 
@@ -62,14 +60,14 @@ class PFedMe(ByMoves):
         return Parcel(moves=difference(common, before), rows=len(site.train))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        moves, left_out = mean(inbox, "moves")
+        moves = mean(inbox, "moves")
         total = added(
             memory.get("total", {name: np.zeros_like(move) for name, move in moves.items()}), moves, self.beta
         )
-        return told(left_out, total=total), {"total": total}
+        return Parcel(total=total), {"total": total}
 
-    def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        return net_probabilities(self.net(site, "personal"), tensors(X, site.device))
+    def answering(self, site: Site) -> Weights:
+        return site.state["personal"]  # type: ignore[no-any-return]
 
 
 def envelope_step(net: Net, inner: Optimizer, followed: Tensors, lam: float, lr: float, inner_steps: int) -> Update:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site, digest
 from peerwise.errors import STOPS_A_RUN, ClassMismatch, ParcelError, WorkerError, reason
-from peerwise.methods.base import Inbox
+from peerwise.federation.cleaning import full_name
+from peerwise.federation.method import Inbox
 from peerwise.models import OnnxModel
 from peerwise.models.onnx_model import OnnxAnswers
 from peerwise.models.outputs import checked
@@ -23,7 +24,6 @@ from peerwise.parcels.later import joined, picked, renamed
 
 Array = NDArray[np.float32]
 Ask = Callable[[Any], Array]
-PEERS_LEFT_OUT = "peers_left_out"  # peers' models that a site does without, and why, within its state
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,6 @@ class PoolLogits:
     logits: Array
     failed: dict[str, str]
     seconds: float
-
-
-def full_name(model: str, site: str) -> str:
-    return f"{model}@{site}"
 
 
 @contextmanager

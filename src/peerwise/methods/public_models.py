@@ -3,7 +3,6 @@ private."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,7 @@ ACCOUNTANT = "pure epsilon, parallel composition, up to the precision of the sam
 
 def of_recipe(site: Site, recipe: str, epochs: int | None, folds: int) -> dict[str, bytes]:
     """One model of this recipe, of the train rows."""
-    return own_models(replace(site, recipes=(recipe,), state={}), folds=folds, held_out=False, epochs=epochs).files
+    return own_models(site.replace(recipes=(recipe,), state={}), folds=folds, held_out=False, epochs=epochs).files
 
 
 def with_large_leaves(site: Site, min_leaf: int) -> dict[str, bytes]:

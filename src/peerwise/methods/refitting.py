@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Site, concatenate
-from peerwise.models import Fitted, OnnxModel, own_recipe
+from peerwise.models import Fitted, OnnxModel
 from peerwise.models.outputs import softmax
+from peerwise.models.own_recipe import recipe_at
 
 Extra = tuple[Inputs, NDArray[np.int64], float]
 
@@ -22,7 +23,7 @@ def refitted(site: Site, recipe: str, extra: Extra | None, seed: int) -> bytes:
         X, y, weight = extra
         rows = Rows(concatenate([rows.X, X]), np.concatenate([rows.y, y]))
         weights = {"weights": np.concatenate([np.ones(len(site.train)), np.full(len(y), weight)])}
-    fit: Any = own_recipe(recipe).fit  # only models that learn all at once take weights
+    fit: Any = recipe_at(site, recipe).fit  # only models that learn all at once take weights
     fitted: Fitted = fit(rows, None, classes=len(site.classes), features=site.features, seed=seed, **weights)
     return fitted.to_onnx()
 

@@ -1,86 +1,156 @@
-"""Methods by name, found by entry point, so that a new one is one new file in anybody's package.
+"""Methods by name, by class and as objects, with their parameters checked before any work.
 
-An entry of the group ``peerwise.methods`` is a `Method` class, or a `TrustLearner` class, which `OneShot` makes a
-method of. Parameters are those of the constructor, where ``**budget`` stands for the keys of a `Budget`. A method may
-be called ``name:tag``, so that one run can hold it twice with different settings.
+A method is a `Method` class, or a `TrustLearner` class, which `OneShot` makes a method of. Its parameters are those of
+the constructor, where ``**budget`` stands for the keys of a `Budget`. A name may have a tag, ``name:tag``, so that one
+run can hold a method twice with different settings. An object stands for its class and its arguments: it is made again
+for every run, as scikit-learn clones an estimator.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import re
-import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_type_hints
 
-from peerwise.errors import ConfigError, choices
-from peerwise.methods.base import Method
+import numpy as np
+
+from peerwise.errors import ConfigError
+from peerwise.federation.method import Method, parameters_of
 from peerwise.methods.one_shot import OneShot
 from peerwise.methods.settings import check_settings, hints_of
+from peerwise.registry import find_registered, is_import_path, is_registered, path_of, registered_name, registered_names
 from peerwise.trust import TrustLearner
 
-GROUP = "peerwise.methods"
+METHOD_KINDS = ("methods", "learners")
 GIVEN_BY_THE_RUN = {"pool", "own", "device"}
 # Base training belongs to the pool, not to a method, so that all methods of a run meet the same models.
 OF_THE_POOL = ("folds", "epochs")
 TAG = re.compile(r"[A-Za-z0-9_-]{1,40}")  # part of a file's name
+HASH = re.compile(r"~([0-9a-f]{6})$")  # at the end of an object's name
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+MethodClass = type[Method] | type[TrustLearner]
 
 
-@cache
-def entries() -> dict[str, EntryPoint]:
-    """By name; read once, as it takes a look at every installed package."""
-    return {entry.name: entry for entry in reversed(tuple(entry_points(group=GROUP)))}
+@dataclass(frozen=True)
+class MadeMethod:
+    """A method that was given as an object: its class, and the arguments that make it again."""
+
+    kind: MethodClass
+    settings: dict[str, Any]
 
 
 def method_names() -> tuple[str, ...]:
-    return tuple(sorted(entries()))
+    """Registered methods and learners."""
+    return tuple(registered_names(*METHOD_KINDS))
 
 
 def base_name(name: str) -> str:
+    """Without its tag and its hash.
+
+    >>> base_name("fedavg:slow"), base_name("fedavg~12ab34"), base_name("my_module:Mine:slow")
+    ('fedavg', 'fedavg', 'my_module:Mine')
     """
-    >>> base_name("fedavg:slow"), base_name("fedavg")
-    ('fedavg', 'fedavg')
-    """
-    base, colon, tag = name.partition(":")
-    if colon and not TAG.fullmatch(tag):
+    return _parts(name)[0]
+
+
+def tag_of(name: str) -> str:
+    return _parts(name)[1]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    parts = HASH.sub("", name).split(":")
+    of_name = 2 if len(parts) > 1 and not is_registered(parts[0], *METHOD_KINDS) else 1
+    base, tag = ":".join(parts[:of_name]), ":".join(parts[of_name:])
+    if len(parts) > of_name and not TAG.fullmatch(tag):
         raise ConfigError(
             f"method {name!r} has the tag {tag!r}: expected letters, digits, dashes and underscores, at most 40, "
             f"e.g. '{base}:dp'."
         )
-    return base
+    return base, tag
 
 
-def method_class(name: str, *, by_rounds: bool = False) -> type[Method] | type[TrustLearner]:
-    """The class of this name; ``by_rounds``: the one that stands for it in a run of methods with rounds."""
-    entry = entries().get(base_name(name))
-    if entry is None:
-        raise ConfigError(choices(base_name(name), method_names(), "method"))
-    loaded: type[Method] | type[TrustLearner] = entry.load()
-    other = loaded.by_rounds() if by_rounds and issubclass(loaded, Method) else None
-    return other or loaded
+def is_path(name: str) -> bool:
+    """Whether it is not registered but says where its class is; that of an object may be within a function."""
+    return is_import_path(base_name(name).replace(".<locals>", ""))
 
 
-def is_by_rounds(name: str) -> bool:
-    """Whether it trains nets, a little in every round, so that all others of its run must have the same budget."""
-    kind = method_class(name)
-    # Whoever is one has loaded that module, which waits for torch; nobody else has to.
-    module = sys.modules.get("peerwise.methods.by_rounds")
-    return module is not None and issubclass(kind, module.ByRounds)
+def short_name(name: str) -> str:
+    """What it is called in tables, without tag and hash.
+
+    >>> short_name("fedavg:slow"), short_name("my_module:SharedMeans")
+    ('fedavg', 'shared_means')
+    """
+    base = base_name(name)
+    if ":" not in base:
+        return base
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", re.split(r"[:.]", base)[-1])
+    return words.lower()
 
 
-def method_parameters(name: str, *, by_rounds: bool = False) -> dict[str, Any]:
+def label_base(label: str) -> str:
+    """What a method is called in tables, without its tag and its hash.
+
+    >>> label_base("fedavg:slow"), label_base("shared_means~12ab34")
+    ('fedavg', 'shared_means')
+    """
+    return HASH.sub("", label).partition(":")[0]
+
+
+def method_class(name: str) -> MethodClass:
+    """The class of this name; that of a ``module:Name`` is imported."""
+    found: Any = find_registered(base_name(name), *METHOD_KINDS)
+    if not (isinstance(found, type) and issubclass(found, Method | TrustLearner)):
+        raise ConfigError(
+            f"method {name!r} is {found!r}: expected a class, of peerwise.Method or peerwise.TrustLearner."
+        )
+    return found
+
+
+def made_method(given: Method | TrustLearner) -> tuple[str, dict[str, Any], MadeMethod]:
+    """The name that stands for an object in an experiment, its settings as plain data, and what makes it again."""
+    if type(given) is OneShot:
+        given = given.learner
+    kind = type(given)
+    defaults = method_parameters(kind)
+    settings = given.get_params(deep=False) if isinstance(given, TrustLearner) else _arguments(given)
+    settings = {key: value for key, value in settings.items() if key in defaults}
+    plain = {key: described(value) for key, value in settings.items()}
+    plain = {key: value for key, value in plain.items() if value != described(defaults[key])}
+    name = registered_name(kind, *METHOD_KINDS) or path_of(kind)
+    name += f"~{short_hash(plain)}" if plain else ""
+    return name, plain, MadeMethod(kind, {key: settings[key] for key in plain})
+
+
+def _arguments(given: Method) -> dict[str, Any]:
+    fresh = type(given)(**given.arguments)
+    here, there = (described({k: v for k, v in vars(each).items() if k != "arguments"}) for each in (given, fresh))
+    if changed := sorted(key for key in {*here, *there} if here.get(key) != there.get(key)):
+        raise ConfigError(
+            f"{type(given).__name__} has another {changed[0]} than its constructor gives it: expected hyper-parameters "
+            f"as arguments, since a run makes the method again. Make one with the value that you want."
+        )
+    return given.arguments
+
+
+def method_parameters(method: str | MethodClass) -> dict[str, Any]:
     """Parameter -> default, from the constructor's signature."""
-    kind = method_class(name, by_rounds=by_rounds)
+    kind = method_class(method) if isinstance(method, str) else method
     hidden = GIVEN_BY_THE_RUN | (set() if issubclass(kind, TrustLearner) else set(OF_THE_POOL))
-    found = inspect.signature(kind).parameters
+    found = parameters_of(kind)
     own = {key: p.default for key, p in found.items() if key not in hidden and p.kind is not p.VAR_KEYWORD}
-    return own | {k: v for k, v in default_budget().items() if k not in own} if _takes_budget(kind) else own
+    return own | {k: v for k, v in default_budget().items() if k not in own} if has_budget(kind) else own
 
 
-def has_budget(name: str, *, by_rounds: bool = False) -> bool:
-    return _takes_budget(method_class(name, by_rounds=by_rounds))
+def has_budget(method: str | MethodClass) -> bool:
+    """Whether it trains nets for as many rounds and epochs as the run says."""
+    kind = method_class(method) if isinstance(method, str) else method
+    return any(p.name == "budget" and p.kind is p.VAR_KEYWORD for p in parameters_of(kind).values())
 
 
 def default_budget() -> dict[str, Any]:
@@ -89,11 +159,11 @@ def default_budget() -> dict[str, Any]:
     return dict(BUDGET)
 
 
-def check_method(name: str, settings: Any, *, by_rounds: bool = False) -> None:
+def check_method(name: str, settings: Any) -> None:
     """Refuse settings that this method does not have, or of the wrong type."""
-    kind = method_class(name, by_rounds=by_rounds)
-    own = hints_of(kind, method_parameters(name, by_rounds=by_rounds))
-    if _takes_budget(kind):
+    kind = method_class(name)
+    own = hints_of(kind, method_parameters(kind))
+    if has_budget(kind):
         hints = _budget_hints()
         check_settings(settings, own | {key: hint for key, hint in hints.items() if own[key] is Any}, f"method.{name}")
         _check_lowest(settings, f"method.{name}")
@@ -113,24 +183,35 @@ def make_method(
     folds: int,
     epochs: int | None,
     sites: int | None = None,
-    by_rounds: bool = False,
+    made: MadeMethod | None = None,
 ) -> Method:
     """The method with these settings; ``folds`` and ``epochs`` are those of base training, ``sites`` how many there
-    are, for a method that has to know and was not told."""
-    check_method(name, settings, by_rounds=by_rounds)
-    kind = method_class(name, by_rounds=by_rounds)
+    are, for a method that has to know and was not told. ``made``: where the name stands for an object, what makes it,
+    so that ``settings`` only add to it."""
+    if made is None:
+        check_method(name, settings)
+        _check_can_be_made(name, settings)
+        kind = method_class(name)
+    else:
+        kind = made.kind
+        budget = {key: settings[key] for key in default_budget() if key in settings} if has_budget(kind) else {}
+        settings = {**made.settings, **budget}
     if issubclass(kind, TrustLearner):
         learner = kind(**settings)
         learner.check_settings()  # now rather than after the base models were trained
         return OneShot(learner, folds=folds, epochs=epochs)
     run: dict[str, Any] = {"folds": folds, "epochs": epochs} | ({} if sites is None else {"sites": sites})
-    accepted = inspect.signature(kind).parameters
+    accepted = parameters_of(kind)
     method: Method = kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
     return method
 
 
-def _takes_budget(kind: type) -> bool:
-    return any(p.name == "budget" and p.kind is p.VAR_KEYWORD for p in inspect.signature(kind).parameters.values())
+def _check_can_be_made(name: str, settings: Mapping[str, Any]) -> None:
+    if "<locals>" in name or any(isinstance(value, dict) and "object" in value for value in settings.values()):
+        raise ConfigError(
+            f"method {name!r} was given as an object: expected that object again, simulate(methods=["
+            f"{base_name(name).rpartition(':')[2].rpartition('.')[2]}(...)])."
+        )
 
 
 def _budget_hints() -> dict[str, Any]:
@@ -145,6 +226,39 @@ def _check_lowest(settings: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f"{where}.{key} is {settings[key]}: expected at least 1.")
     if not settings.get("lr", 1) > 0:
         raise ConfigError(f"{where}.lr is {settings['lr']}: expected a learning rate above 0.")
+
+
+def short_hash(value: Any) -> str:
+    """Six digits that stand for a plain value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def described(value: Any) -> Any:
+    """Plain data that stand for a parameter's value, the same in every process.
+
+    >>> described((1, Path("rows"), np.float64(0.5), Path))
+    [1, 'rows', 0.5, {'object': 'pathlib:Path'}]
+    """
+    if isinstance(value, np.generic):  # first: np.float64 is a float, and np.str_ a str
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): described(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [described(inner) for inner in value]
+    if isinstance(value, type):
+        return {"object": path_of(value)}
+    if isinstance(value, np.ndarray):
+        return {"object": "numpy:ndarray", "sha256": hashlib.sha256(repr(value.tolist()).encode()).hexdigest()}
+    if code := getattr(value, "__code__", None):
+        return {"object": path_of(value), "sha256": hashlib.sha256(code.co_code).hexdigest()}
+    if hasattr(value, "get_params"):
+        return {"object": path_of(type(value)), **described(value.get_params(deep=False))}
+    shown = vars(value) if hasattr(value, "__dict__") else {"value": _ADDRESS.sub("", repr(value))}
+    return {"object": path_of(type(value)), **described(shown)}
 
 
 def describe(name: str) -> str:

@@ -8,13 +8,12 @@ import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError
-from peerwise.methods.averaging import Weights, mean, told
-from peerwise.methods.base import Inbox, Memory
+from peerwise.federation.method import Inbox, Memory
+from peerwise.methods.averaging import Weights, mean
 from peerwise.methods.by_rounds import Budget
-from peerwise.methods.moves import ByMoves, added, difference, running_mean, scaled, senders, zeros
-from peerwise.methods.steps import copies, in_order, pulled_step
-from peerwise.models.nets import net_parameters, net_weights
-from peerwise.models.training import Batch
+from peerwise.methods.moves import ByMoves, added, difference, rows_by_sender, running_mean, scaled, zeros
+from peerwise.models.stacked import Pull
+from peerwise.models.training import steps_an_epoch
 from peerwise.parcels import Parcel
 
 MARK = "control of "
@@ -44,34 +43,25 @@ class Scaffold(ByMoves):
         site.state["control"] = zeros(site.state["start"])
         site.state["common control"] = zeros(site.state["start"])
 
-    def share(self, site: Site, round: int) -> Parcel:
-        net = self.net(site)
-        before, own, common = net_parameters(net), site.state["control"], site.state["common control"]
-        optimizer = self.new_optimizer(net.parameters())
-        push = in_order(net, difference(common, own))
-        plain = pulled_step(net, optimizer, towards=copies(net), strength=0.0, push=push)
-        steps = 0
+    def pull(self, site: Site) -> Pull:
+        return Pull(push=difference(site.state["common control"], site.state["control"]))
 
-        def step(batch: Batch) -> float:
-            nonlocal steps
-            steps += 1
-            return plain(batch)
-
-        self.fit(site, net, round, update=step)
-        moves = difference(net_parameters(net), before)
-        change = control_change(moves, common, steps, self.lr)
-        site.state["net"] = net_weights(net)
-        site.state["control"] = added(own, change)
+    def trained(self, site: Site, weights: Weights) -> Parcel:
+        steps = self.local_epochs * steps_an_epoch(len(site.train), self.batch_size)
+        moves = self.moves(site, weights)
+        change = control_change(moves, site.state["common control"], steps, self.lr)
+        site.state["net"] = weights
+        site.state["control"] = added(site.state["control"], change)
         marked = {MARK + name: array for name, array in change.items()}
         return Parcel(moves={**moves, **marked}, rows=len(site.train))
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
-        means, left_out = mean(inbox, "moves")
+        means = mean(inbox, "moves")
         changes = {name.removeprefix(MARK): array for name, array in means.items() if name.startswith(MARK)}
         total = added(memory.get("total"), {name: means[name] for name in changes})
-        heard = senders(inbox, left_out)
+        heard = rows_by_sender(inbox)
         control, everybody = running_mean(memory.get("control"), memory.get("sites", {}), changes, heard)
-        return told(left_out, total=total, control=control), {"total": total, "control": control, "sites": everybody}
+        return Parcel(total=total, control=control), {"total": total, "control": control, "sites": everybody}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         super().absorb(site, round, inbox)

@@ -14,20 +14,12 @@ from sklearn.base import BaseEstimator
 
 from peerwise.data import Inputs, Site
 from peerwise.errors import ConfigError, choices
-from peerwise.methods.base import FELL_BACK, Inbox, Method
+from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name
+from peerwise.federation.method import FELL_BACK, Inbox, Method
 from peerwise.methods.contribution_scores import contribution_of, read_scores
 from peerwise.methods.feature_match import Schema, check_width, columns_at, defaults_of, match, read_schema, schema_of
 from peerwise.methods.own_models import OwnModels, mean_probabilities, own_models
-from peerwise.methods.pool_models import (
-    PEERS_LEFT_OUT,
-    Array,
-    PoolLogits,
-    at_its_cost,
-    full_name,
-    heard_models,
-    peers_model,
-    pool_logits,
-)
+from peerwise.methods.pool_models import Array, PoolLogits, at_its_cost, heard_models, peers_model, pool_logits
 from peerwise.methods.private_forest import check_bounds, check_epsilon
 from peerwise.methods.public_models import (
     check_private,
@@ -94,6 +86,7 @@ class Stacking(Method):
     rounds = 2
     needs_same_features = False
     keeps_last = True
+    largest_number = None  # models travel as files, and the rest is checked as it is read
 
     def __init__(
         self,
@@ -243,25 +236,20 @@ class Stacking(Method):
     # ---- answering -----------------------------------------------------------------------------------------------
 
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:
-        own = self._own_model(site, X)
-        if "learner" not in site.state:
-            return own
-        logits = self._asked(site, X).logits
-        found = self._learner(site).predict_proba_outputs(np.nan_to_num(logits))
-        return np.where(_incomplete(logits)[:, None], own, found)
+        return self.predict_with_details(site, X)[0]
 
-    def details(self, site: Site, X: Inputs) -> dict[str, Any]:
+    def predict_with_details(self, site: Site, X: Inputs) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """As those of `OneShot`: trust (shares of importance), fallback, what each model says (-1: nothing), the
         models' names and the own model's answer; beside them the variant, this site's contribution scores, and all
         that were published. A row on which a peer's model fails is answered by the own models."""
         own = self._own_model(site, X)
         if "learner" not in site.state:
-            return {"own": own}
+            return own, {"own": own}
         asked = self._asked(site, X)
         unanswered: NDArray[np.bool_] = np.asarray(np.isnan(asked.logits).any(axis=2))
         filled = np.nan_to_num(asked.logits)
         learner = self._learner(site)
-        decision = learner.decide_outputs(filled)
+        learned, decision = learner.answer_outputs(filled)
         home = np.isin(np.arange(len(learner.model_names_)), learner.own_) / len(learner.own_)
         failing = np.asarray(unanswered.any(axis=1))
         found = {
@@ -276,7 +264,8 @@ class Stacking(Method):
         }
         told = "on some of the rows to answer, left to the own models"
         left_out = {name: f"{told}: {why}" for name, why in asked.failed.items()}
-        return found | ({"left_out": left_out} if left_out else {})
+        probabilities = np.where(failing[:, None], own, learned)
+        return probabilities, found | ({"left_out": left_out} if left_out else {})
 
     def _own_model(self, site: Site, X: Inputs) -> NDArray[np.float64]:
         return mean_probabilities(site, self._own(site).files, X)
@@ -330,7 +319,3 @@ def check_numbers(values: dict[str, tuple[Any, int, type]]) -> None:
         if not right or not least <= value < np.inf:
             what = "a whole number" if kind is int else "a finite number"
             raise ConfigError(f"{name} is {value!r}: expected {what}, at least {least}.")
-
-
-def _incomplete(logits: Array) -> NDArray[np.bool_]:
-    return np.asarray(np.isnan(logits).any(axis=(1, 2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Site, concatenate
 from peerwise.data.split import split_rows
+from peerwise.federation.cleaning import full_name
 from peerwise.methods.feature_match import Match, Schema, columns_at, match
 from peerwise.methods.own_models import OwnModels
-from peerwise.methods.pool_models import Array, PoolLogits, full_name, in_order, pool_logits
+from peerwise.methods.pool_models import Array, PoolLogits, in_order, pool_logits
 from peerwise.metrics import balanced_accuracy
 from peerwise.models.folds import fold_rows
 from peerwise.space import softmax
@@ -52,7 +53,7 @@ def own_columns(site: Site, variant: Variant, train: Train) -> OwnColumns:
     validation rows together, and what they say of the very same rows."""
     if variant == "pooled":
         rows = train_and_val(site)
-        every = replace(site, train=rows, val=rows.take(slice(0, 0)), state={})
+        every = site.replace(train=rows, val=rows.take(slice(0, 0)), state={})
         files = train(every, held_out=False).files
         return OwnColumns(files, pool_logits(site, files, rows.X).logits, slice(None))
     own = train(site, held_out=variant == "cv")
@@ -122,7 +123,7 @@ def best_variant(site: Site, peers: list[str], peers_say: Array, train: Train, m
         rng = np.random.default_rng([seed, number])
         parts = split_rows(rows.y[rest], rng, fractions=TRAIN_AND_META, group=group)[:2]
         there = np.concatenate([rest[part] for part in parts])
-        inner = replace(site, train=rows.take(rest[parts[0]]), val=rows.take(rest[parts[1]]), state={})
+        inner = site.replace(train=rows.take(rest[parts[0]]), val=rows.take(rest[parts[1]]), state={})
         for variant in VARIANTS:
             own = own_columns(inner, variant, train)
             said = assembled(site, peers, peers_say[there[own.rows]], list(own.files), own.logits)[2]

@@ -74,14 +74,20 @@ def step_along(net: nn.Module, optimizer: Optimizer, direction: Tensors) -> None
 
 
 def pulled_step(
-    net: nn.Module, optimizer: Optimizer, *, towards: Tensors, strength: float, push: Tensors | None = None
+    net: nn.Module,
+    optimizer: Optimizer,
+    *,
+    towards: Tensors | None = None,
+    strength: float = 0.0,
+    push: Tensors | None = None,
 ) -> Update:
     """A step along g(w) + strength (w - towards) + push."""
 
     def step(batch: Batch) -> float:
         loss, along = gradient(net, batch)
         with torch.no_grad():
-            torch._foreach_add_(along, torch._foreach_sub(list(net.parameters()), towards), alpha=strength)
+            if towards is not None:
+                torch._foreach_add_(along, torch._foreach_sub(list(net.parameters()), towards), alpha=strength)
             if push is not None:
                 torch._foreach_add_(along, push)
         step_along(net, optimizer, along)

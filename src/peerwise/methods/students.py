@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Unpack
 
 import numpy as np
@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from peerwise.data import Site
 from peerwise.data.rows import Kind
 from peerwise.errors import ConfigError, DataError
+from peerwise.federation.cleaning import shapes
 from peerwise.methods.by_rounds import Budget, ByRounds
 from peerwise.models import ZOO, find_recipe
 from peerwise.models.nets import net_weights
+from peerwise.parcels import Parcel
 
 STUDENTS: dict[Kind, str] = {"image": "cnn8", "table": "mlp", "sequence": "cnn1d"}
 LONGEST_GRADIENT = 10.0
@@ -47,6 +49,9 @@ class WithStudent(ByRounds):
     def start(self, site: Site, rng: np.random.Generator) -> None:
         super().start(site, rng)
         site.state["student"] = net_weights(self.new_net(site, rng, self.student_recipe(site)))
+
+    def must_agree(self, parcel: Parcel) -> Mapping[str, Hashable]:
+        return shapes(parcel["weights"])
 
 
 def divergence(target: Tensor, logits: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""Models of a site's own: a function, named ``module:function`` or by an entry point, that returns a classifier.
+"""Models of a site's own: a function, given as it is or named ``module:function`` or by an entry point, that returns a
+classifier.
 
 These are names from a site's own settings, and asking for one runs its code. A name that somebody else has sent is
 looked up with `find_recipe`, which knows the zoo alone and imports nothing.
@@ -14,36 +15,24 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache, partial
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from peerwise.data.site import Site
 from peerwise.errors import ConfigError, PeerwiseError, choices, reason
 from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.zoo import ZOO
+from peerwise.registry import find_registered, is_import_path, is_registered, offered, path_of, registered_names
 
-GROUP = "peerwise.models"
 LONGEST = 100
 _NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-_OFFERED = re.compile(r"\w[\w.-]*", re.ASCII)
+_HASH = re.compile(r"~[0-9a-f]{6}$")  # at the end of an object's name
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 EXPECTED = "expected a function without arguments, or with 'seed', that returns an unfitted classifier or a Recipe"
-
-
-@cache
-def offered() -> dict[str, EntryPoint | None]:
-    """What installed packages offer, by name; None for a name that two of them offer. Nothing is imported."""
-    found: dict[str, EntryPoint | None] = {}
-    for entry in entry_points(group=GROUP):
-        if _OFFERED.fullmatch(entry.name) and entry.name not in ZOO:
-            other = found.get(entry.name, entry)
-            found[entry.name] = entry if other is not None and other.value == entry.value else None
-    return found
 
 
 def plain_name(name: str) -> str:
@@ -54,10 +43,12 @@ def plain_name(name: str) -> str:
     """
     if name in ZOO:
         return name
-    if ":" not in name and name in offered():
+    if ":" not in name and is_registered(name, "models"):
         return name
     if ":" not in name:
-        raise ConfigError(f"{choices(name, [*ZOO, *offered()], 'model')} A model of your own is 'module:function'.")
+        known = registered_names("models")
+        raise ConfigError(f"{choices(name, known, 'model')} A model of your own is 'module:function'.")
+    name = _HASH.sub("", name)
     if not _NAMED.fullmatch(name) or len(name) > LONGEST:
         raise ConfigError(
             f"model {name[: 2 * LONGEST]!r} is no name of a function: expected 'module:function' in at most {LONGEST} "
@@ -80,7 +71,34 @@ def own_recipe(name: str) -> Recipe:
     plain = plain_name(name)
     if name in ZOO:
         return ZOO[name]
-    make = _function(name)
+    if _HASH.search(name):
+        raise ConfigError(f"model {name!r} was given as an object: expected that object again, simulate(models=[...]).")
+    return _recipe_of(_function(name), name, plain)
+
+
+def recipe_at(site: Site, name: str) -> Recipe:
+    """The recipe of one of a site's models."""
+    found: Recipe | None = site.own_recipes.get(name)
+    return found or own_recipe(name)
+
+
+def made_recipe(given: Any) -> tuple[str, Recipe]:
+    """A `Recipe`, or a function as `own_recipe` knows it, that was given as an object; with the name that stands for it
+    in an experiment, which changes with its code and parameters."""
+    if isinstance(given, Recipe):
+        fit = getattr(given.fit, "func", given.fit)
+        path = f"{path_of(fit).partition(':')[0]}:{given.name}"
+        content = given.content or _content(given.fit, given)
+    else:
+        if not callable(given) or isinstance(given, type) or not hasattr(given, "__name__"):
+            raise ConfigError(f"model {given!r}: {EXPECTED}.")
+        path, content = f"{given.__module__}:{given.__name__}", ""
+    plain = plain_name(path)
+    recipe = replace(given, name=plain, content=content) if content else _recipe_of(given, path, plain)
+    return f"{path}~{recipe.content[:6]}", recipe
+
+
+def _recipe_of(make: Callable[..., Any], name: str, plain: str) -> Recipe:
     made = _made(make, name, seed=0)
     about = (inspect.getdoc(make) or type(made).__name__).splitlines()[0]
     if isinstance(made, Recipe):
@@ -97,46 +115,26 @@ def _fit(make: Callable[[int], Any], name: str, *rows: Any, **settings: Any) -> 
 
 
 def _function(name: str) -> Callable[..., Any]:
-    where = name
-    if ":" not in name:
-        entry = offered()[name]
-        if entry is None:
-            raise ConfigError(f"model {name!r} is offered by two packages: remove one, or name 'module:function'.")
-        where = entry.value
-        plain_name(where)
-    module, _, function = where.partition(":")
-    try:
-        found = getattr(_module(module, name), function, None)
-    except PeerwiseError:
-        raise
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"model {name!r}: {reason(error)}: expected a module that Python finds. Install its package, or name its "
-            f"folder in PYTHONPATH."
-        ) from error
-    except Exception as error:
-        raise ConfigError(
-            f"model {name!r}: importing {module!r} failed ({reason(error)}). Correct that file."
-        ) from error
+    offer = None if ":" in name else offered("models").get(name)
+    where = name if offer is None else offer.entry.value
+    if is_import_path(where):
+        parts = where.partition(":")[0].split(".")
+        for end in range(1, len(parts) + 1):
+            if (part := ".".join(parts[:end])) not in sys.modules:
+                _refuse_writable(part, name)
+    found = find_registered(name, "models")
     if not callable(found):
-        what = "no such name" if found is None else f"a {type(found).__name__} of that name"
-        raise ConfigError(f"model {name!r}: {module!r} has {what} as {function!r}: {EXPECTED}.")
+        raise ConfigError(f"model {name!r}: there is a {type(found).__name__} of that name: {EXPECTED}.")
     checked: Callable[..., Any] = found
     return checked
 
 
-def _module(module: str, name: str) -> Any:
-    parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        part = ".".join(parts[:end])
-        if part not in sys.modules:
-            _refuse_writable(part, name)
-    return import_module(module)
-
-
 def _refuse_writable(module: str, name: str) -> None:
     """Code that others can change would run with this site's rows and keys at hand."""
-    spec = find_spec(module)
+    try:
+        spec = find_spec(module)
+    except ImportError:  # which the import says better
+        return
     if spec is None or os.name == "nt":
         return
     inside = [Path(folder) for folder in spec.submodule_search_locations or ()]

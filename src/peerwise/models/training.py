@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -120,7 +120,7 @@ def train(
     started = time.perf_counter()
     devices = [tensors[0].device] if tensors[0].is_cuda else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+        seed_torch(seed, devices)
         for epoch in range(epochs):
             ramp = min(1.0, (epoch + 1) / warmup) if warmup else 1.0
             _set_rates(chosen, base_rates, ramp * 0.5**best.halvings)
@@ -139,6 +139,15 @@ def train(
     net.eval()
     record.seconds = time.perf_counter() - started
     return record
+
+
+def seed_torch(seed: int, devices: Sequence[torch.device] = ()) -> None:
+    """`torch.manual_seed` for the CPU and for these devices alone: it would format a stack trace for every kind of
+    device, which takes longer than a round of a small net."""
+    torch.default_generator.manual_seed(seed)
+    for device in devices:
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 def _set_rates(optimizer: Optimizer, base_rates: list[float], factor: float) -> None:
@@ -188,12 +197,39 @@ def _draw(
     if poisson:
         rate, steps = poisson_plan(rows, batch_size)
         return [torch.nonzero(torch.rand(rows, dtype=torch.float64) < rate).flatten() for _ in range(steps)]
-    # A last batch of one row joins the batch before it: BatchNorm cannot use it alone.
+    return _shuffled(rows, batch_size, chances)
+
+
+def batches(
+    rows: int, batch_size: int, epochs: int, chances: Tensor | None, random: torch.Generator
+) -> Iterator[Tensor]:
+    """The rows of each step of all epochs, as `train` draws them where ``random`` has its seed."""
+    for _ in range(epochs):
+        yield from _shuffled(rows, batch_size, chances, random)
+
+
+def steps_an_epoch(rows: int, batch_size: int) -> int:
+    """How often `train` steps in one pass over so many rows."""
+    return len(_starts(rows, batch_size))
+
+
+def _starts(rows: int, batch_size: int) -> list[int]:
+    """The first row of each batch. A last batch of one row joins the one before it: BatchNorm cannot use it alone."""
     starts = list(range(0, rows, batch_size))
     if len(starts) > 1 and rows - starts[-1] == 1:
         starts.pop()
-    order = torch.randperm(rows) if chances is None else torch.multinomial(chances, rows, replacement=True)
-    return list(order.tensor_split(starts[1:]))
+    return starts
+
+
+def _shuffled(
+    rows: int, batch_size: int, chances: Tensor | None, random: torch.Generator | None = None
+) -> list[Tensor]:
+    order = (
+        torch.randperm(rows, generator=random)
+        if chances is None
+        else torch.multinomial(chances, rows, replacement=True, generator=random)
+    )
+    return list(order.tensor_split(_starts(rows, batch_size)[1:]))
 
 
 def _epoch(net: nn.Module, tensors: Sequence[Tensor], step: Callable[[Batch], float], picks: list[Tensor]) -> float:

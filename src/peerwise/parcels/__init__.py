@@ -1,18 +1,25 @@
 """What crosses a border or survives a round: parcels, their encoding, and the folder that keeps them."""
 
-from peerwise.parcels.container import read_packed, read_tree, write_tree
+from peerwise.parcels.container import read_tree, write_tree
+from peerwise.parcels.lazy import LazyParcels, sizes_of
+from peerwise.parcels.names import file_name, site_name
 from peerwise.parcels.parcel import Parcel
 from peerwise.parcels.store import Keep, Store, write_atomic
-from peerwise.parcels.tree import pack, sha256, unpack
+from peerwise.parcels.tree import frozen, pack, sha256, snapshot, unpack
 
 __all__ = [
     "Keep",
+    "LazyParcels",
     "Parcel",
     "Store",
+    "file_name",
+    "frozen",
     "pack",
-    "read_packed",
     "read_tree",
     "sha256",
+    "site_name",
+    "sizes_of",
+    "snapshot",
     "unpack",
     "write_atomic",
     "write_tree",

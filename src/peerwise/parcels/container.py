@@ -1,10 +1,9 @@
-"""One file for one tree, with checksums that are verified on reading: quick to write, and damage is noticed.
+"""One file for one tree, with a checksum that is verified on reading: quick to write, and damage is noticed.
 
-mark  checksum  length of the list  list (JSON: bytes of the manifest, bytes of each blob by name)  manifest  blobs...
+mark  checksum of the rest  length of the head  head (JSON: the tree, and the arrays and bytes that follow)  data...
 
-A blob's name is its checksum and a number that tells blobs with the same checksum apart, as long as a sha256, so that a
-tree weighs here what it weighs when it is sent. It is no proof against anybody's intent: these files never cross a
-border.
+An array or a bytes value that a tree holds in many places is written once, and is one object again when it is read;
+read-only arrays stay read-only. These files never cross a border: the checksum is no proof against intent.
 """
 
 from __future__ import annotations
@@ -14,53 +13,37 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from peerwise.errors import ParcelError
-from peerwise.parcels.parcel import Parcel, size
 from peerwise.parcels.store import write_atomic
-from peerwise.parcels.tree import Parts, pack_parts, unpack_own
+from peerwise.parcels.tree import check_names, native_dtype, plain_value
 
-MARK = b"peerwise tree 1\n"
-HEAD = struct.Struct("<II")  # checksum of list and manifest, length of the list
-ALIGNED = 8  # so that the arrays, which come first, lie where processors like them
-
-
-@dataclass(frozen=True)
-class Packed:
-    """What was read from a file, and is what was written."""
-
-    manifest: bytes
-    blobs: Mapping[str, memoryview]
-
-    def tree(self) -> dict[str, Any]:
-        """Its arrays share the memory of this; they may be written to."""
-        return unpack_own(self.manifest, self.blobs)
-
-    def parcel(self) -> Parcel:
-        return Parcel.of_size(size(self.manifest, self.blobs), self.tree())
-
-    def copy(self) -> Packed:
-        return Packed(self.manifest, {name: memoryview(bytearray(blob)) for name, blob in self.blobs.items()})
+MARK = b"peerwise tree 2\n"
+HEAD = struct.Struct("<II")  # checksum, length of the head
+ALIGNED = 8  # so that arrays lie where processors like them
 
 
-def write_tree(path: Path, tree: Mapping[str, Any]) -> int:
-    """Whole or not at all, also when this process is killed; not flushed, so a power cut may damage it. The bytes that
-    it would take to send the tree."""
-    manifest, parts = pack_parts(tree, _Names())
-    blobs = {name: sum(map(len, pieces)) for name, pieces in parts.items()}
-    listed = json.dumps({"manifest": len(manifest), "blobs": blobs}).encode()
-    listed += b" " * (-(len(MARK) + HEAD.size + len(listed) + len(manifest)) % ALIGNED)
-    head = HEAD.pack(zlib.crc32(listed + manifest), len(listed))
-    write_atomic(path, MARK + head + listed + manifest, *chain(*parts.values()), durable=False)
-    return len(manifest) + sum(blobs.values())
+def write_tree(path: Path, tree: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Whole or not at all, also when this process is killed; only a ``durable`` file survives a power cut."""
+    writer = _Writer()
+    body = writer.encoded(tree, "")
+    head = json.dumps({"body": body, "data": writer.about}, separators=(",", ":"), allow_nan=False).encode()
+    begin = len(MARK) + HEAD.size
+    head += b" " * (-(begin + len(head)) % ALIGNED)
+    checksum = zlib.crc32(head)
+    for part in writer.parts:
+        checksum = zlib.crc32(part, checksum)
+    write_atomic(path, MARK + HEAD.pack(checksum, len(head)), head, *writer.parts, durable=durable)
 
 
-def read_packed(path: Path) -> Packed:
-    """A file that is missing or not as it was written is refused."""
+def read_tree(path: Path) -> dict[str, Any]:
+    """The tree; its arrays share the memory of what was read. A missing or damaged file is refused."""
     try:
         data = _bytes(path)
     except FileNotFoundError as error:
@@ -69,25 +52,78 @@ def read_packed(path: Path) -> Packed:
     if len(data) < begin or data[: len(MARK)] != MARK:
         raise _damaged(path)
     checksum, length = HEAD.unpack(data[len(MARK) : begin])
-    try:
-        sizes = json.loads(bytes(data[begin : begin + length]))
-        place = begin + length + sizes["manifest"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path) from error
-    if zlib.crc32(data[begin:place]) != checksum:
+    if zlib.crc32(data[begin:]) != checksum:
         raise _damaged(path)
-    manifest = bytes(data[begin + length : place])
-    blobs: dict[str, memoryview] = {}
-    for name, length in sizes["blobs"].items():
-        blobs[name] = data[place : place + length]
-        place += length
-    if place != len(data) or any(_checksum([blob], _number(name)) != name for name, blob in blobs.items()):
-        raise _damaged(path)
-    return Packed(manifest, blobs)
+    head = json.loads(bytes(data[begin : begin + length]))
+    tree: dict[str, Any] = _decoded(head["body"], _values(data[begin + length :], head["data"]))
+    return tree
 
 
-def read_tree(path: Path) -> dict[str, Any]:
-    return read_packed(path).tree()
+@dataclass
+class _Writer:
+    """``about``: for each value written its type ("bytes", or an array's dtype, shape and whether it may be changed)
+    and its size; ``parts``: their bytes, each filled up to `ALIGNED`."""
+
+    about: list[list[Any]] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
+    arrays: dict[int, int] = field(default_factory=dict)  # places by id; the tree keeps the arrays alive meanwhile
+    blobs: dict[bytes, int] = field(default_factory=dict)
+
+    def encoded(self, node: Any, path: str) -> Any:
+        if isinstance(node, np.ndarray):
+            return {"$": self._array(node, path)}
+        if isinstance(node, bytes):
+            if node not in self.blobs:
+                self.blobs[node] = self._add(["bytes", len(node)], node, len(node))
+            return {"$": self.blobs[node]}
+        if isinstance(node, Mapping):
+            check_names(node)
+            return {key: self.encoded(value, f"{path}/{key}") for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            return [self.encoded(value, f"{path}/{place}") for place, value in enumerate(node)]
+        return plain_value(node, path)
+
+    def _array(self, array: NDArray[Any], path: str) -> int:
+        place = self.arrays.get(id(array))
+        if place is None:
+            native = np.asarray(array, dtype=native_dtype(array, path), order="C")
+            about = [native.dtype.str, native.nbytes, list(native.shape), bool(array.flags.writeable)]
+            part = native.reshape(-1).view(np.uint8).data if native.nbytes else b""
+            place = self.arrays[id(array)] = self._add(about, part, native.nbytes)
+        return place
+
+    def _add(self, about: list[Any], part: bytes | memoryview, size: int) -> int:
+        self.about.append(about)
+        self.parts.append(part)
+        if size % ALIGNED:
+            self.parts.append(bytes(-size % ALIGNED))
+        return len(self.about) - 1
+
+
+def _values(data: memoryview, about: list[list[Any]]) -> list[Any]:
+    found: list[Any] = []
+    begin = 0
+    for kind, size, *rest in about:
+        part = data[begin : begin + size]
+        begin += size + -size % ALIGNED
+        if kind == "bytes":
+            found.append(bytes(part))
+            continue
+        shape, writeable = rest
+        array = np.frombuffer(part, kind).reshape(shape)
+        array.flags.writeable = writeable
+        found.append(array)
+    return found
+
+
+def _decoded(node: Any, values: list[Any]) -> Any:
+    if isinstance(node, dict):
+        if "$" in node:
+            return values[node["$"]]
+        return {key: _decoded(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_decoded(value, values) for value in node]
+    return node
 
 
 def _bytes(path: Path) -> memoryview:
@@ -95,33 +131,6 @@ def _bytes(path: Path) -> memoryview:
     with path.open("rb", buffering=0) as file:
         data = memoryview(bytearray(os.fstat(file.fileno()).st_size))
         return data[: file.readinto(data)]
-
-
-class _Names:
-    """One name for equal bytes, another for others, also where their checksums are the same."""
-
-    def __init__(self) -> None:
-        self.given: dict[str, Parts] = {}
-
-    def __call__(self, parts: Parts) -> str:
-        number = 0
-        while (other := self.given.setdefault(name := _checksum(parts, number), parts)) is not parts:
-            if b"".join(other) == b"".join(parts):
-                break
-            number += 1
-        return name
-
-
-def _number(name: str) -> int:
-    return int(name[8:16], 16)
-
-
-def _checksum(parts: Parts, number: int) -> str:
-    found, length = 0, 0
-    for part in parts:
-        found = zlib.crc32(part, found)
-        length += len(part)
-    return f"{found:08x}{number:08x}{length:048x}"
 
 
 def _damaged(path: Path) -> ParcelError:

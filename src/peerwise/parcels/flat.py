@@ -1,5 +1,4 @@
-"""Arrays laid out as safetensors lays them out, without copying them on the way: for files that are written and read in
-every round of every site. What comes from elsewhere is read with the library itself."""
+"""Arrays laid out as safetensors lays them out, without copying them on the way. They are read with the library."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ NAMES = {
         ("u2", "U16"), ("i2", "I16"), ("i1", "I8"), ("u1", "U8"), ("?", "BOOL"),
     )
 }  # fmt: skip
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
 PLACES = {dtype: place for place, dtype in enumerate(NAMES)}
 
 
@@ -35,15 +33,3 @@ def flat_parts(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return [len(text).to_bytes(8, "little") + text, *parts]
-
-
-def flat_views(blob: memoryview) -> dict[str, NDArray[Any]]:
-    """The arrays within the bytes of a safetensors file that was verified; they share its memory."""
-    length = int.from_bytes(blob[:8], "little")
-    header = json.loads(bytes(blob[8 : 8 + length]))
-    found = {}
-    for name, about in header.items():
-        begin, end = about["data_offsets"]
-        data = blob[8 + length + begin : 8 + length + end]
-        found[name] = np.frombuffer(data, DTYPES[about["dtype"]]).reshape(about["shape"])
-    return found

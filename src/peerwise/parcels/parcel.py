@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from peerwise.parcels.tree import MOST_SENT, Blobs, pack, unpack
+from peerwise.parcels.tree import MOST_SENT, Blobs, frozen, pack, packed_size, unpack
 
 
 class Parcel(Mapping[str, Any]):
-    """What a site says in one round.
+    """What a site shares in one round.
 
     >>> import numpy as np
     >>> parcel = Parcel(counts=np.array([3, 4]), note="two classes")
@@ -53,7 +53,13 @@ class Parcel(Mapping[str, Any]):
         """Bytes on the wire: the manifest and every blob; an empty parcel costs nothing because none is sent."""
         if not self._items:
             return 0
-        return size(*self.encode()) if self._size is None else self._size
+        if self._size is None:
+            self._size = packed_size(self._items)
+        return self._size
+
+    def frozen(self) -> Parcel:
+        """The parcel as it would arrive elsewhere, without the journey: its arrays are shared and cannot be changed."""
+        return Parcel.of_size(self.nbytes, frozen(self._items))
 
     @classmethod
     def decode(cls, manifest: bytes, blobs: Mapping[str, bytes]) -> Parcel:

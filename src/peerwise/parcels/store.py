@@ -11,7 +11,7 @@ from typing import Any
 
 from peerwise.errors import ParcelError, StorageError
 from peerwise.parcels.later import Later
-from peerwise.parcels.tree import blob_names, narrowed, pack, pack_to, sha256, sha256_of, unpack
+from peerwise.parcels.tree import blob_names, narrowed, pack, pack_to, sha256, unpack
 
 Parts = Mapping[str, Any]
 UNFINISHED = ".unfinished"  # the ending of a file that is being written
@@ -21,8 +21,12 @@ def write_atomic(path: Path, *parts: bytes | memoryview, durable: bool = True, p
     """Write beside, flush, rename: a reader sees the old file or the whole new one, also after a crash. Where it need
     not be ``durable`` it is not flushed, which is much faster: a power cut, and that alone, may then damage it. A
     ``private`` file is its owner's alone, from its first byte on."""
+    mode = 0o600 if private else 0o666
     try:
-        _write_atomic(path, parts, durable, 0o600 if private else 0o666)
+        try:
+            _write_atomic(path, parts, durable, mode)
+        except FileNotFoundError:  # somebody has swept leftovers, and took the unfinished file for one
+            _write_atomic(path, parts, durable, mode)
     except OSError as error:
         room = sum(map(len, parts))
         raise StorageError(
@@ -69,8 +73,7 @@ class Store:
     def save(self, name: str, tree: Mapping[str, Any]) -> None:
         """Blobs first, each as it comes: a manifest that is there can always be read whole."""
         target = self._manifest(name)
-        manifest, _ = pack_to(tree, sha256_of, self._keep)
-        write_atomic(target, manifest)
+        write_atomic(target, pack_to(tree, self._keep))
 
     def save_packed(self, name: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
         """Blobs first: a manifest that is there can always be read whole. A blob that is there is written again only
@@ -164,15 +167,23 @@ class Keep:
         self._memory: dict[str, dict[str, Any]] = {}
 
     def __call__(self, parts: Parts, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        manifest, _ = pack(parts)
-        key = sha256(manifest)
+        key = kept_key(parts)
         if self._store is None:
             if key not in self._memory:
                 self._memory[key] = work()
             return self._memory[key]
-        name = f"kept/{key}"
+        name = kept_name(key)
         if not self._store.has(name):
             self._store.save(name, work())
             if self._on_work:
                 self._on_work(key, parts)
         return self._store.load(name)
+
+
+def kept_key(parts: Parts) -> str:
+    """The name under which the result of work on these parts is kept."""
+    return sha256(pack(parts)[0])
+
+
+def kept_name(key: str) -> str:
+    return f"kept/{key}"

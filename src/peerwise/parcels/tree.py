@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
 from peerwise.errors import ParcelError
-from peerwise.parcels.flat import NAMES, flat_parts, flat_views
+from peerwise.parcels.flat import NAMES, flat_parts
 from peerwise.parcels.later import Later, renamed
 from peerwise.parcels.strict import bounded, strict_json
 
@@ -39,36 +39,86 @@ def sha256(data: bytes) -> str:
 
 def pack(tree: Mapping[str, Any]) -> tuple[bytes, Blobs]:
     """The manifest (canonical JSON) and the blobs of a tree."""
-    manifest, blobs = pack_parts(tree, sha256_of)
-    return manifest, {name: b"".join(parts) for name, parts in blobs.items()}
+    blobs: Blobs = {}
+    manifest = pack_to(tree, lambda name, parts: blobs.setdefault(name, b"".join(parts)))
+    return manifest, blobs
 
 
-def pack_parts(tree: Mapping[str, Any], named: Callable[[Parts], str]) -> tuple[bytes, dict[str, Parts]]:
-    """The same with each blob in parts, which share the memory of the tree, and under another name. The arrays come
-    first."""
-    blobs: dict[str, Parts] = {}
-    manifest, first = pack_to(tree, named, blobs.__setitem__)
-    return manifest, blobs if first is None else {first: blobs[first], **blobs}
-
-
-def pack_to(
-    tree: Mapping[str, Any], named: Callable[[Parts], str], keep: Callable[[str, Parts], None]
-) -> tuple[bytes, str | None]:
-    """The manifest, and the name of the blob of all arrays; ``keep`` is given each blob as it comes, the arrays last,
-    and what it does not keep need not be in memory together."""
+def packed_size(tree: Mapping[str, Any]) -> int:
+    """The bytes of the manifest and blobs that `pack` would make, without making or hashing them."""
+    blobs: dict[str, int] = {}
     arrays: dict[str, NDArray[Any]] = {}
-    body = _encode(tree, arrays, keep, "", named)
+    body = _encode(tree, arrays, lambda name, parts: blobs.setdefault(name, len(parts[0])), "", _equal_name)
+    name = None
+    if arrays:
+        name = "arrays".rjust(64)
+        blobs[name] = sum(map(len, flat_parts(arrays)))
+    return len(_written({"format": 1, "body": body, "arrays": name})) + sum(blobs.values())
+
+
+def _equal_name(parts: Parts) -> str:
+    """As long as a sha256, and the same for equal bytes."""
+    return f"{hash(parts[0]) & 0xFFFFFFFFFFFFFFFF:064x}"
+
+
+def frozen(node: Any, path: str = "") -> Any:
+    """What `unpack` would make of ``pack``'s result, in memory: names in order, lists and plain values, and arrays that
+    nobody can change. Arrays that cannot be changed already are shared, all others copied."""
+    if isinstance(node, np.ndarray):
+        return _frozen_array(node, path)
+    if isinstance(node, Mapping):
+        check_names(node)
+        return {key: frozen(node[key], f"{path}/{key}") for key in sorted(node)}
+    if isinstance(node, list | tuple):
+        return [frozen(value, f"{path}/{place}") for place, value in enumerate(node)]
+    return node if isinstance(node, bytes) else plain_value(node, path)
+
+
+def snapshot(node: Any, known: dict[int, Any] | None = None) -> Any:
+    """A copy that no change of the original reaches; arrays that cannot be changed are shared. ``known``: the copies
+    made before, by the id of the original, which is copied once."""
+    known = {} if known is None else known
+    if isinstance(node, np.ndarray):
+        return _frozen_array(node, "")
+    if not isinstance(node, dict | list | tuple):
+        return node
+    if id(node) not in known:
+        items = node.items() if isinstance(node, dict) else enumerate(node)
+        copies = {key: snapshot(value, known) for key, value in items}
+        known[id(node)] = copies if isinstance(node, dict) else list(copies.values())
+    return known[id(node)]
+
+
+def _frozen_array(array: NDArray[Any], path: str) -> NDArray[Any]:
+    flags = array.flags
+    base = array.base
+    shared = isinstance(base, np.ndarray) and base.flags.writeable
+    if not flags.writeable and not shared and flags.c_contiguous and array.dtype.isnative and array.dtype in NAMES:
+        return array
+    found = np.array(array, dtype=native_dtype(array, path), order="C")
+    found.flags.writeable = False
+    return found
+
+
+def pack_to(tree: Mapping[str, Any], keep: Callable[[str, Parts], object]) -> bytes:
+    """The manifest; ``keep`` is given each blob as it comes, the arrays last, and what it does not keep need not be in
+    memory together."""
+    arrays: dict[str, NDArray[Any]] = {}
+    body = _encode(tree, arrays, keep, "", sha256_of)
     name: str | None = None
     if arrays:
         data = flat_parts(arrays)
         _check_header(data[0][8:], MOST_VALUES)
-        name = named(data)
+        name = sha256_of(data)
         keep(name, data)
-    manifest = {"format": 1, "body": body, "arrays": name}
-    written = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    written = _written({"format": 1, "body": body, "arrays": name})
     # What could not be read again must not be written.
     bounded(written, most_bytes=MOST_BYTES, most_depth=MOST_DEPTH, most_values=MOST_VALUES, what="the manifest")
-    return written, name
+    return written
+
+
+def _written(manifest: Mapping[str, Any]) -> bytes:
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def sha256_of(parts: Parts) -> str:
@@ -132,15 +182,6 @@ def unpack(manifest: bytes, blobs: Mapping[str, bytes], most_values: int = MOST_
     return tree
 
 
-def unpack_own(manifest: bytes, blobs: Mapping[str, memoryview]) -> dict[str, Any]:
-    """The tree again, from bytes that were verified to be those that this process or one like it has packed; its arrays
-    share their memory."""
-    parsed = json.loads(manifest)
-    arrays = flat_views(blobs[parsed["arrays"]]) if parsed["arrays"] is not None else {}
-    tree: dict[str, Any] = _decode(parsed["body"], arrays, blobs)
-    return tree
-
-
 def _arrays(blob: bytes, most_values: int) -> dict[str, NDArray[Any]]:
     """Bounded before it is parsed: an array of no numbers takes a few bytes of the header and much more memory."""
     _check_header(blob[8 : 8 + int.from_bytes(blob[:8], "little")], most_values)
@@ -188,7 +229,7 @@ def _parse(manifest: bytes, most_values: int = MOST_VALUES) -> dict[str, Any]:
 def _encode(
     node: Any,
     arrays: dict[str, NDArray[Any]],
-    keep: Callable[[str, Parts], None],
+    keep: Callable[[str, Parts], object],
     path: str,
     named: Callable[[Parts], str],
 ) -> Any:
@@ -198,16 +239,24 @@ def _encode(
         name = named([node])
         keep(name, [node])
         return {"$blob": name}
-    if isinstance(node, np.generic) and node.dtype.newbyteorder("=") in NAMES:
-        node = node.item()
     if isinstance(node, Mapping):
-        for key in node:
-            if not isinstance(key, str) or key.startswith("$") or HALF_PAIR.search(key):
-                raise ParcelError(f"{key!r} cannot name an item: expected text that does not start with '$'.")
+        check_names(node)
         # In sorted order, because arrays are numbered as they come and equal trees must give equal manifests.
         return {key: _encode(node[key], arrays, keep, f"{path}/{key}", named) for key in sorted(node)}
     if isinstance(node, list | tuple):
         return [_encode(value, arrays, keep, f"{path}/{place}", named) for place, value in enumerate(node)]
+    return plain_value(node, path)
+
+
+def check_names(node: Mapping[Any, Any]) -> None:
+    for key in node:
+        if not isinstance(key, str) or key.startswith("$") or HALF_PAIR.search(key):
+            raise ParcelError(f"{key!r} cannot name an item: expected text that does not start with '$'.")
+
+
+def plain_value(node: Any, path: str) -> Any:
+    if isinstance(node, np.generic) and node.dtype.newbyteorder("=") in NAMES:
+        node = node.item()
     if isinstance(node, float) and not math.isfinite(node):
         raise ParcelError(f"{path} is {node}, which JSON cannot hold: put it into an array, or use None.")
     if isinstance(node, str) and HALF_PAIR.search(node):
@@ -220,13 +269,17 @@ def _encode(
 
 
 def _encode_array(array: NDArray[Any], arrays: dict[str, NDArray[Any]], path: str) -> dict[str, str]:
+    # A number, not the path: {"a/b": ...} and {"a": {"b": ...}} have the same path.
+    name = str(len(arrays))
+    arrays[name] = np.asarray(array, dtype=native_dtype(array, path), order="C")
+    return {"$array": name}
+
+
+def native_dtype(array: NDArray[Any], path: str) -> np.dtype[Any]:
     native = array.dtype.newbyteorder("=")
     if native not in NAMES:
         raise ParcelError(f"{path} is an array of {array.dtype}: expected numbers or booleans of at most 64 bits.")
-    # A number, not the path: {"a/b": ...} and {"a": {"b": ...}} have the same path.
-    name = str(len(arrays))
-    arrays[name] = np.asarray(array, dtype=native, order="C")
-    return {"$array": name}
+    return native
 
 
 def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, bytes | memoryview]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from peerwise.errors import ConfigError
 from peerwise.evaluate import summarise
 from peerwise.evaluate.versus import Versus, versus
-from peerwise.methods.registry import base_name
+from peerwise.methods.registry import label_base
 from peerwise.report.cells import empty, ends, figure, gains, interval, points, shares, whole, words
 from peerwise.report.more_tables import flat
 from peerwise.report.sheets import Cell, Column, Sheet
@@ -65,8 +65,8 @@ def _paired_labels(a: Run, b: Run) -> list[tuple[str, str]]:
     ours, theirs = (list(dict.fromkeys(label for _, label, _ in run.predictions)) for run in (a, b))
     found = {label: label for label in ours if label in theirs}
     for label in ours:
-        kind = base_name(label.split("~")[0])
-        alike = [[each for each in side if base_name(each.split("~")[0]) == kind and each not in found]
+        kind = label_base(label)
+        alike = [[each for each in side if label_base(each) == kind and each not in found]
                  for side in (ours, theirs)]  # fmt: skip
         if label not in found and len(alike[0]) == len(alike[1]) == 1:
             found[label] = alike[1][0]

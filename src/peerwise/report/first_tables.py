@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from peerwise.evaluate import Assessment
-from peerwise.evaluate.summary import LOCAL, OWN
+from peerwise.evaluate.summary import OWN, REFERENCES
 from peerwise.report.cells import (
     duration,
     empty,
@@ -27,18 +27,19 @@ from peerwise.run import Run
 TIE = 1e-12
 METHODS = (
     "Accuracy in percent, mean over sites and seeds, and of the worst site of a seed; own: the own models of the pool "
-    "that a method chose from; over own, over local: points over these, or over the same nets trained alone, with a "
-    "95 % interval; no worse at: of sites x seeds; time: of all sites together, a seed"
+    "that a method chose from; over own, local, local_rounds: points over these, over the site's own models, or over "
+    "the same nets trained alone, with a 95 % interval; no worse at: of sites x seeds; time: of all sites together, a "
+    "seed"
 )
 SITES = (
-    "Own, local: percent answered rightly by the site's own models of the pool, or by the same nets trained alone; "
+    "Own, local, local_rounds: percent answered rightly by the site's own models, or by the same nets trained alone; "
     "then by how many points each method is above what it is held to{}"
 )
 OTHER_SITES = "; mean over seeds, in each of which a site of that name has other rows"
 SEEDS = "; mean over seeds"
 TESTED = (
-    "Every seed, method and site against own or local, on the same rows; p: exact McNemar test, Holm-corrected over "
-    "the lines of a method"
+    "Every seed, method and site against what the site has alone, on the same rows; p: exact McNemar test, "
+    "Holm-corrected over the lines of a method"
 )
 
 
@@ -49,7 +50,7 @@ def methods_table(found: Assessment) -> Sheet:
     means = list(with_marks([shares(value) for value in summary["accuracy"]]))
     worst = list(with_marks([shares(value) for value in summary["accuracy_worst"]]))
     parts = ("accuracy_gain_low", "accuracy_gain_high")
-    bars = summary.loc[summary.index != LOCAL, "bar"]
+    bars = summary.loc[~summary.index.isin(REFERENCES), "bar"]
     columns = [METHOD, Column("accu-\nracy", "accuracy", "%"), Column("worst\nsite", "accuracy_worst", "%"),
                *bar_columns(bars),
                Column("95 %\ninterval", "accuracy_gain_interval", "points", parts),
@@ -60,7 +61,7 @@ def methods_table(found: Assessment) -> Sheet:
     rows = []
     for place, (name, line) in enumerate(summary.iterrows()):
         cells = [words(name), means[place], worst[place]]
-        if name == LOCAL or "accuracy_gain" not in summary.columns:
+        if name in REFERENCES or "accuracy_gain" not in summary.columns:
             cells += [*(empty() for _ in bar_columns(bars)), Cell("", (None, None)), Cell("", (None, None))]
         else:
             cells += bar_cells(bars, line["bar"], line["accuracy_gain"])
@@ -88,7 +89,7 @@ def _own_models(found: Assessment) -> dict[str, pd.DataFrame]:
     known: dict[str, pd.DataFrame] = {}
     for method, lines in found.sites[found.sites["reference"] == OWN].groupby("method", sort=False):
         figures = lines.set_index(["seed", "site"])["own_accuracy"]
-        if method == LOCAL or figures.isna().all():
+        if method in REFERENCES or figures.isna().all():
             continue
         pools = [each.set_index(["seed", "site"])["own_accuracy"] for each in known.values()]
         if not any(figures.sub(pool).abs().max() < TIE for pool in pools):
@@ -110,7 +111,7 @@ def _promise(line: dict[str, float] | None) -> Cell:
 
 def site_gains(found: Assessment) -> pd.DataFrame:
     """The gain in accuracy by site and method, mean over seeds: a line a site, in the order of the run."""
-    lines = found.sites[found.sites["method"] != LOCAL]
+    lines = found.sites[~found.sites["method"].isin(REFERENCES)]
     table = lines.pivot_table("accuracy_gain", "site", "method", sort=False)
     known = [site for site in found.sites["site"].unique() if site in table.index]
     return table.reindex(known)
@@ -124,8 +125,9 @@ def sites_table(found: Assessment, run: Run) -> Sheet | None:
     tested = found.sites[found.sites["accuracy_gain"].notna()].groupby("site")["test_rows"].max()
     bars = found.methods["bar"]
     right = {name: lines.groupby("site")["own_accuracy"].mean() for name, lines in _own_models(found).items()}
-    if LOCAL in {bars[method] for method in gained.columns}:
-        right[LOCAL] = found.sites[found.sites["method"] == LOCAL].groupby("site")["accuracy"].mean()
+    for name in REFERENCES:
+        if name in {bars[method] for method in gained.columns}:
+            right[name] = found.sites[found.sites["method"] == name].groupby("site")["accuracy"].mean()
     columns = [Column("site", "site"), Column("test\nrows", "test_rows")]
     columns += [Column(name, f"accuracy {name}", "%") for name in right]
     columns += [Column(f"{method}\nover {bars[method]}", str(method), "points") for method in gained.columns]

@@ -12,39 +12,38 @@ import pandas as pd
 
 from peerwise.evaluate import Assessment
 from peerwise.evaluate.own import own_probabilities
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import REFERENCES, reference_method
 from peerwise.evaluate.versus import Versus, versus
-from peerwise.methods.registry import base_name
+from peerwise.methods.registry import label_base
 from peerwise.metrics import auroc
 from peerwise.report.cells import interval, percent, points
 from peerwise.report.first_tables import TIE, same_sites, site_gains
 from peerwise.run import Run
 from peerwise.run.score import answers_of
 
-SEES_ALL = "centralised"  # it has every site's rows, so it takes no part in the contest
+SEES_ALL = ("centralised", "centralised_rounds")  # they have every site's rows, so they take no part in the contest
 NAMED = 4  # sites by name in one sentence
 SURE = 0.05
 CONSTANT = 0.99  # share of one answer from which a method counts as constant
 COST = 0.005  # of balanced accuracy or AUROC: a method that loses more to its bar is not crowned
 
-_BARS = {"own": "the own models", "local": "local", "": "own models"}
+_BARS = {"own": "the own models", "": "own models"} | {name: name for name in REFERENCES}
 
 
 def headline(run: Run, found: Assessment, rows: str = "test rows") -> str:
     accuracy = found.methods["accuracy"].dropna()
-    rivals = [str(name) for name in accuracy.index if base_name(str(name).split("~")[0]) != SEES_ALL]
+    rivals = [str(name) for name in accuracy.index if label_base(str(name)) not in SEES_ALL]
     if not rivals:
         return f"There are no {rows}: nothing can be said of how good the methods are."
-    contest = [name for name in rivals if name != LOCAL]
+    contest = [name for name in rivals if name not in REFERENCES]
     if not contest:
-        return (
-            f"Only local was run, right on {percent(accuracy[LOCAL])} % of the {rows}: add a method to compare it with."
-        )
+        right = " and ".join(f"{name} was run, right on {percent(accuracy[name])} %" for name in rivals)
+        return f"Only {right} of the {rows}: add a method to compare it with."
     costs = {name: _cost(run, found, name) for name in contest}
     first = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
     if costs[first]:
         contest = [name for name in contest if not costs[name]]
-        most = f"{percent(accuracy[first])} % of the {rows}{_gain(found, first)}"
+        most = f"{percent(accuracy[first])} % of the {rows}{_gain(run, found, first)}"
         warning = f"Of the methods, {first} is right most often ({most}), but {costs[first]}"
         if not contest:
             return f"{warning}."
@@ -57,8 +56,8 @@ def _crowned(run: Run, found: Assessment, contest: Sequence[str], accuracy: pd.S
     best = max(contest, key=lambda name: (accuracy[name], -contest.index(name)))
     equal = [name for name in contest if abs(accuracy[name] - accuracy[best]) <= TIE]
     line: pd.Series[float] = found.methods.T[best]
-    verdict = _verdict(equal, line, accuracy, bar_of(found, best))
-    said = f"{verdict}: right on {percent(accuracy[best])} % of the {rows}{_gain(found, best)}"
+    verdict = _verdict(equal, line, accuracy, bar_of(found, best) or _missing_bar(run, best))
+    said = f"{verdict}: right on {percent(accuracy[best])} % of the {rows}{_gain(run, found, best)}"
     gained = _gains_by_site(run, found, best)
     who, called = "it" if len(equal) == 1 else best, "sites" if same_sites(run) else "sites x seeds"
     sites = _sites(gained, _surely_hurt(run, found, best), who, called) if len(gained) > 1 else ""
@@ -66,10 +65,16 @@ def _crowned(run: Run, found: Assessment, contest: Sequence[str], accuracy: pd.S
 
 
 def bar_of(found: Assessment, method: str) -> str:
-    """What a method is held to: "own", the own models of the pool that it chose from; "local", the same nets trained
-    alone; empty where the run has neither."""
+    """What a method is held to: "own", the own models of the pool that it chose from; "local", the site's own models;
+    "local_rounds", the same nets trained alone with the same budget; empty where the run has none of these."""
     bar = found.methods.at[method, "bar"]
     return bar if isinstance(bar, str) else ""
+
+
+def _missing_bar(run: Run, method: str) -> str:
+    """What would have to be run for this method to be held to it."""
+    tree = next(tree for (_, name, _), tree in run.predictions.items() if name == method)
+    return reference_method(method, tree["rounds"], tree["lr"])
 
 
 def _cost(run: Run, found: Assessment, method: str) -> str:
@@ -124,7 +129,7 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
     many = len(equal) > 1
     gain = _value(line, "accuracy_gain")
     if math.isnan(gain):
-        own = accuracy.get(LOCAL, math.nan)
+        own = accuracy.get(bar, math.nan)
         if math.isnan(own):
             if len(accuracy) == 1:
                 return f"Only {names} was run"
@@ -141,11 +146,11 @@ def _verdict(equal: Sequence[str], line: pd.Series[float], accuracy: pd.Series[f
     return f"The winner is {names}" if sure else f"Ahead, perhaps by chance, is {names}"
 
 
-def _gain(found: Assessment, method: str) -> str:
+def _gain(run: Run, found: Assessment, method: str) -> str:
     line: pd.Series[float] = found.methods.T[method]
     gain, low, high = (_value(line, f"accuracy_gain{end}") for end in ("", "_low", "_high"))
     if math.isnan(gain):
-        return ", with no own models to hold that to (add local)"
+        return f", with nothing that a site has alone to hold that to (add {_missing_bar(run, method)})"
     ends = "" if math.isnan(low) else f" (95 % interval {interval(low, high)})"
     bar = bar_of(found, method)
     return f", {points(gain)} points over {_BARS[bar]} at {percent(_value(line, 'accuracy') - gain)} %{ends}"

@@ -11,8 +11,7 @@ import pandas as pd
 
 from peerwise.evaluate import Assessment
 from peerwise.evaluate.calibration import calibration_bins
-from peerwise.evaluate.summary import LOCAL
-from peerwise.methods.registry import method_parameters
+from peerwise.evaluate.summary import REFERENCES
 from peerwise.report.cells import decimal, empty, ends, figure, shares, whole, words
 from peerwise.report.sheets import Cell, Column, Sheet
 from peerwise.report.tables import METHOD, SUBGROUPS, subgroup_cells
@@ -60,7 +59,11 @@ def subgroups_table(found: Assessment) -> Sheet | None:
     more = [Column("95 %\ninterval", "accuracy_gain_interval", "points", parts)] if held else []
     rows = []
     for (_, line), row in zip(part.iterrows(), cells, strict=True):
-        last = [Cell("", (None, None)) if line["method"] == LOCAL else ends(*(line[p] for p in parts))] if held else []
+        last = (
+            [Cell("", (None, None)) if line["method"] in REFERENCES else ends(*(line[p] for p in parts))]
+            if held
+            else []
+        )
         rows.append((words(line["subgroup"]), row[0], whole(line["rows"]), *row[1:], *last))
     return Sheet("subgroups", "By subgroup", SUBGROUPS, (*first, *columns, *more), tuple(rows))
 
@@ -129,7 +132,7 @@ def settings_table(run: Run) -> Sheet | None:
     experiment = run.experiment
     rows: list[tuple[Cell, ...]] = []
     for name in experiment.methods:
-        usual = method_parameters(name, by_rounds=experiment.by_rounds)
+        usual = experiment.parameters(name)
         used = {**usual, **(experiment.budget(name) or {}), **experiment.settings(name)}
         for key, value in used.items():
             changed = words("changed") if key not in usual or usual[key] != value else empty()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from peerwise.methods.registry import base_name
+from peerwise.methods.registry import label_base
 
 SHOWN = 4  # sites by name in one line
 
@@ -56,7 +56,7 @@ def privacy_lines(promises: Sequence[dict[str, Any]]) -> Iterator[str]:
         if line["trials"] > 1:
             less += f"tuning ran it {line['trials']} times, and each time spends this anew; "
         if line["compared_with"] is None:
-            name = base_name(line["method"].split("~")[0])
+            name = label_base(line["method"])
             cost = f"run it beside {name} to see what it costs"
         else:
             points = 100 * line["accuracy_cost"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from peerwise.evaluate.summary import LOCAL, OWN
+from peerwise.evaluate.summary import OWN, REFERENCES
 from peerwise.report.cells import (
     decimal,
     empty,
@@ -31,9 +31,10 @@ METHOD = Column("method", "method")
 
 RIGHT = "Percent of test rows answered rightly; mean over sites and seeds"
 ALONE = """\
-Points over own, the mean of the site's own models of the same pool, or over
-local, the same nets trained alone; interval: score method, as wide as one
-seed's; loss/site: what losing sites lose, spread over all sites"""
+Points over own, the mean of the site's own models of the same pool; over local,
+that mean as a method; over local_rounds, the same nets trained alone with the
+same budget; interval: score method, as wide as one seed's; loss/site: what
+losing sites lose, spread over all sites"""
 TESTS = """
 sig.: better/worse, of {} sites x seeds (exact McNemar test at 5 %, Holm)"""
 PROBABILITIES = "Mean over the sites where it is defined, in percent; NLL and Brier as they are"
@@ -81,7 +82,7 @@ def metric_table(summary: pd.DataFrame) -> Sheet:
 
 def own_table(summary: pd.DataFrame, metric: str) -> Sheet | None:
     """Each method against what a site has alone, a column for each bar; None if nothing can be held to one."""
-    others = summary[summary.index != LOCAL]
+    others = summary[~summary.index.isin(REFERENCES)]
     if f"{metric}_gain" not in summary.columns or not others[f"{metric}_gain"].notna().any():
         return None
     tested = metric == "accuracy" and "tests" in others.columns
@@ -122,8 +123,8 @@ def bar_cells(bars: Iterable[str | None], bar: str | None, gain: float) -> list[
 
 
 def _known(bars: Iterable[str | None]) -> list[str]:
-    places = {OWN: 0, LOCAL: 1}
-    return sorted({bar for bar in bars if isinstance(bar, str)}, key=lambda bar: (places.get(bar, 2), bar))
+    places = {name: place for place, name in enumerate((OWN, *REFERENCES))}
+    return sorted({bar for bar in bars if isinstance(bar, str)}, key=lambda bar: (places.get(bar, len(places)), bar))
 
 
 def probability_table(summary: pd.DataFrame, settings: dict[str, Any] | None = None) -> Sheet | None:
@@ -197,7 +198,7 @@ def subgroup_cells(part: pd.DataFrame) -> tuple[list[Column], list[tuple[Cell, .
     known = {key: name for key, name in shown.items() if part[key].notna().any()}
     columns = [Column(name, key, "%") for key, name in known.items()]
     held = "accuracy_gain" in part.columns
-    bars: list[str | None] = part.loc[part["method"] != LOCAL, "bar"].tolist() if held else []
+    bars: list[str | None] = part.loc[~part["method"].isin(REFERENCES), "bar"].tolist() if held else []
     columns += bar_columns(bars)
     rows: list[tuple[Cell, ...]] = []
     for _, line in part.iterrows():

@@ -5,7 +5,7 @@ from peerwise.run.experiment_file import read_experiments, set_key
 from peerwise.run.finished import Run
 from peerwise.run.folder import RunFolder
 from peerwise.run.loading import load_run
-from peerwise.run.rounds import run_method
+from peerwise.run.runner import run_method
 from peerwise.run.simulate import federation, simulate
 
 __all__ = [

@@ -8,10 +8,11 @@ from itertools import count, islice
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError
+from peerwise.federation import check_sites
 from peerwise.methods import Method, make_method
-from peerwise.methods.registry import base_name
-from peerwise.run.experiment import Experiment, short_hash
-from peerwise.run.rounds import check_sites
+from peerwise.methods.registry import base_name, is_path, short_hash, tag_of
+from peerwise.run.experiment import Experiment
+from peerwise.run.objects import NO_OBJECTS, Objects
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,22 @@ class Contender:
         return f"{self.stem}-s{seed}"
 
 
-def contenders(experiment: Experiment, sites: Sequence[Site]) -> dict[str, list[Contender]]:
+def contenders(
+    experiment: Experiment, sites: Sequence[Site], objects: Objects = NO_OBJECTS
+) -> dict[str, list[Contender]]:
     """By label, each method able to run on these sites: once, or once for each learning rate to be tried."""
     found: dict[str, list[Contender]] = {}
     for name in experiment.methods:
         budget = experiment.budget(name)
         if budget is None:
-            trials = [_contender(experiment, name, None, len(sites))]
+            trials = [_contender(experiment, name, None, len(sites), objects)]
         else:
             rates = learning_rates(budget["lr"], max(experiment.tune, 1))
-            trials = [_contender(experiment, name, {**budget, "lr": lr}, len(sites)) for lr in rates]
+            trials = [_contender(experiment, name, {**budget, "lr": lr}, len(sites), objects) for lr in rates]
         check_sites(trials[0].method, sites)
-        found[experiment.label(name)] = trials
+        if (label := experiment.label(name)) in found:
+            raise ConfigError(f"methods has two that are called {label!r} in tables: expected others, or a tag.")
+        found[label] = trials
     _check_missed_rounds(experiment, found)
     return found
 
@@ -72,7 +77,9 @@ def learning_rates(base: float, number: int) -> list[float]:
     return [base, *(float(f"{base * factor:.6g}") for factor in islice(factors, number - 1))]
 
 
-def _contender(experiment: Experiment, name: str, budget: dict[str, float] | None, sites: int) -> Contender:
+def _contender(
+    experiment: Experiment, name: str, budget: dict[str, float] | None, sites: int, objects: Objects
+) -> Contender:
     settings = {**experiment.settings(name), **(budget or {})}
     method = make_method(
         name,
@@ -80,7 +87,7 @@ def _contender(experiment: Experiment, name: str, budget: dict[str, float] | Non
         folds=experiment.folds,
         epochs=experiment.epochs,
         sites=sites,
-        by_rounds=experiment.by_rounds,
+        made=objects.methods.get(name),
     )
     lr = None if budget is None else budget["lr"]
     return Contender(experiment.label(name), _stem(experiment, name, budget, method.rounds), method, lr)
@@ -89,7 +96,9 @@ def _contender(experiment: Experiment, name: str, budget: dict[str, float] | Non
 def _stem(experiment: Experiment, name: str, budget: dict[str, float] | None, rounds: int) -> str:
     """The label, and a hash of all else that decides the numbers, so that no two runs in a folder share files."""
     decides: dict[str, object] = {}
-    if name != base_name(name) and experiment.settings(name):
+    if is_path(name):
+        decides["class"] = base_name(name)
+    if tag_of(name) and experiment.settings(name):
         decides["settings"] = experiment.settings(name)
     if budget is not None:
         decides["budget"] = budget

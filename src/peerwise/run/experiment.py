@@ -6,19 +6,36 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import numpy as np
 import tomli_w
 
-from peerwise.data import DATASETS, PARTITIONS, Dataset, default_partition, load, partition_parameters
+from peerwise.data import Dataset, default_partition, load, partition_function, partition_parameters
 from peerwise.data.split import FRACTIONS, check_fractions
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_settings, check_value, hints_of, method_names, method_parameters
-from peerwise.methods.registry import base_name, check_budget, check_method, default_budget, has_budget, is_by_rounds
+from peerwise.methods.registry import (
+    HASH,
+    METHOD_KINDS,
+    base_name,
+    check_budget,
+    check_method,
+    default_budget,
+    described,
+    has_budget,
+    is_path,
+    short_hash,
+    short_name,
+    tag_of,
+)
 from peerwise.models import ZOO, own_recipe
 from peerwise.models.own_recipe import check_names
+from peerwise.registry import is_import_path, is_registered, registered_names
+from peerwise.run.objects import NO_OBJECTS, Objects
 
 DEFAULT_MODELS = {
     "table": ("logistic", "forest", "boosting"),
@@ -26,25 +43,30 @@ DEFAULT_MODELS = {
     "sequence": ("tcn", "cnn1d", "lstm"),
 }
 LOWEST = {"seeds": 1, "folds": 2, "sites": 1, "public": 0, "rows": 2, "epochs": 1, "flipped": 0, "tune": 0}
-REFERENCE = "local"
+REFERENCES = ("local", "local_rounds")  # that other methods are held to, and so keep their names
 # What decides neither the sites nor their models.
-OF_THE_METHODS = ("methods", "method", "seeds", "device", "subgroup", "training", "tune", "join", "absent")
+OF_THE_METHODS = ("methods", "method", "defaults", "seeds", "device", "subgroup", "training", "tune", "join", "absent")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One simulated federation and the methods to compare on it.
 
-    ``dataset``: a known name, or a path (table, split file, folder of images) with ``options`` for its loader; empty
-    for a `Dataset` at hand.
+    ``dataset``: a known name, ``module:function``, or a path (table, split file, folder of images) with ``options`` for
+    its loader; empty for a `Dataset` or a function at hand.
     ``partition`` None: the data set's own sites where it has them, else Dirichlet. ``assign``: every site trains all
     ``models``, or one each in turn ("cycle", the default for images). ``rows``: a random subset of the data set.
     ``public`` unlabelled rows are set aside for all sites, their classes skewed by Dirichlet(``public_alpha``).
     ``flipped``: at so many sites, the first, every label is turned to the next class.
     ``fractions`` of a site's rows are train, validation and test. ``test`` "common": one test set for all sites, at
     none of them (the data set's official one where there is one).
+    ``class_balance`` "balanced": classes count alike, however rare, in the training of methods with rounds, in the
+    choice of their best round and in the answers of ``peerwise``.
     ``folds`` and ``epochs`` are those of base training, the same for every method. ``method``: settings by method; one
     called ``name:tag`` is that method once more, with settings of its own.
+    ``methods``, ``models`` and ``partition`` may also be ``module:Name``. What `simulate` was given as an object stands
+    here by a name, which has a hash of its settings where they are not the defaults. ``defaults``: the parameters of
+    methods that are not registered, written down by `simulate`, so that a folder can be read without their code.
     ``training``: the budget of every method with rounds (rounds, local_epochs, batch_size, optimizer, lr); a method's
     own settings go before it. ``tune``: so many learning rates are tried for each of them, on validation rows.
     ``join``: the share of the sites that take part in a round. ``absent``: rounds (from 0) that a site misses, by name.
@@ -62,6 +84,7 @@ class Experiment:
     flipped: int = 0
     fractions: list[float] = field(default_factory=lambda: list(FRACTIONS))
     test: Literal["site", "common"] = "site"
+    class_balance: Literal["none", "balanced"] = "none"
     models: tuple[str, ...] = ()
     assign: Literal["all", "cycle"] | None = None
     folds: int = 5
@@ -75,6 +98,7 @@ class Experiment:
     tune: int = 0
     join: float = 1.0
     absent: dict[str, list[int]] = field(default_factory=dict)
+    defaults: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -87,14 +111,9 @@ class Experiment:
     def pool_key(self) -> str:
         """Stands for everything that decides the sites and their models: a run folder serves one such key."""
         parts = {k: v for k, v in asdict(self).items() if k not in OF_THE_METHODS}
-        own = {name: own_recipe(name).content for name in self.models if name not in ZOO}
+        own = {name: own_recipe(name).content for name in self.models if name not in ZOO and not HASH.search(name)}
         parts |= {"own": own} if own else {}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
-
-    @property
-    def by_rounds(self) -> bool:
-        """Whether a method trains nets in rounds, so that ``local`` and ``centralised`` do, with the same budget."""
-        return any(is_by_rounds(name) for name in self.methods)
 
     @property
     def misses_rounds(self) -> bool:
@@ -104,47 +123,68 @@ class Experiment:
     def settings(self, method: str) -> dict[str, Any]:
         return self.method.get(method, {})
 
+    def parameters(self, method: str) -> dict[str, Any]:
+        """Of a method, and their defaults; none of one that is not registered before `simulate` has found them."""
+        base = base_name(method)
+        if is_registered(base, *METHOD_KINDS):
+            return method_parameters(base)
+        return self.defaults.get(base, {})
+
     def budget(self, method: str) -> dict[str, Any] | None:
         """What a site may spend with this method: its own settings, then ``training``, then the defaults; None for a
         method without rounds."""
-        if not has_budget(method, by_rounds=self.by_rounds):
+        base = base_name(method)
+        known = self.parameters(method)
+        if is_registered(base, *METHOD_KINDS):
+            if not has_budget(base):
+                return None
+        elif not known or not set(default_budget()) <= set(known):
             return None
-        known = method_parameters(method, by_rounds=self.by_rounds)
         chosen = {**known, **self.training, **self.settings(method)}
         return {key: chosen[key] for key in default_budget()}
 
     def label(self, method: str) -> str:
-        """The method's name, with a short hash where it has no tag and its settings are not the defaults; the one that
-        all others are held to keeps its name."""
-        settings = self.settings(method)
-        plain = not settings or method != base_name(method) or method == REFERENCE
-        return method if plain else f"{method}~{short_hash(settings)}"
+        """What the method is called in tables: its name, with its tag, or with a short hash where its settings are not
+        the defaults. What others are held to keeps its name."""
+        settings, tag, name = self.settings(method), tag_of(method), short_name(method)
+        if tag:
+            return f"{name}:{tag}"
+        return name if not settings or name in REFERENCES else f"{name}~{short_hash(settings)}"
 
-    def filled(self, dataset: Dataset) -> Experiment:
-        """With the defaults that depend on the kind of data."""
+    def filled(self, dataset: Dataset, objects: Objects = NO_OBJECTS) -> Experiment:
+        """With the defaults that depend on the kind of data and on code, and all that is named by it checked."""
         kind = dataset.kind
         models = self.models or DEFAULT_MODELS[kind]
         for name in models:
-            if (taken := own_recipe(name).kind) != kind:
+            if (taken := (objects.models.get(name) or own_recipe(name)).kind) != kind:
                 fitting = sorted(other for other, recipe in ZOO.items() if recipe.kind == kind)
                 raise ConfigError(
                     f"models: {name!r} takes {taken} rows, data set {dataset.name!r} has {kind} rows. "
                     f"Choices: {', '.join(fitting)}."
                 )
         partition = self.partition or default_partition(dataset)
+        _check_partition_settings(partition, objects.partition or partition, self.partition_settings)
         assign = self.assign or ("cycle" if kind == "image" else "all")
-        return replace(self, models=models, assign=assign, partition=partition)
+        filled = replace(self, models=models, assign=assign, partition=partition, defaults=self._defaults(objects))
+        _check_budgets(filled)
+        return filled
+
+    def _defaults(self, objects: Objects) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for name in filter(is_path, self.methods):
+            made = objects.methods.get(name)
+            if made is None:
+                check_method(name, self.settings(name))
+            found[base_name(name)] = described(method_parameters(base_name(name) if made is None else made.kind))
+        return found
 
     def load_data(self, data_dir: str | Path | None = None) -> Dataset:
+        if not self.dataset:
+            raise ConfigError("the data set was given as an object: expected it again, simulate(my_dataset).")
         return load(self.dataset, data_dir, **self.options)
 
     def to_toml(self) -> str:
         return tomli_w.dumps({k: _listed(v) for k, v in asdict(self).items() if v is not None})
-
-
-def short_hash(value: Any) -> str:
-    """Six digits that stand for a plain value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:6]
 
 
 def experiment_from(settings: Mapping[str, Any]) -> Experiment:
@@ -213,7 +253,9 @@ def _check_models(names: tuple[str, ...]) -> None:
         check_names(names)
     except ConfigError as error:
         raise ConfigError(f"models: {error}") from error
-    _check_known(names, names, "models", "model")
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise ConfigError(f"models names {name!r} twice: expected each once.")
 
 
 def _check_type(value: Any, hint: Any, key: str) -> None:
@@ -240,35 +282,60 @@ def _check_shares(experiment: Experiment) -> None:
 
 
 def _check_methods(experiment: Experiment) -> None:
+    """Without importing any that is not registered, as with models; `Experiment.filled` checks those."""
     methods = experiment.methods
     if not methods:
         raise ConfigError(f"methods is empty: expected at least one of {', '.join(method_names())}.")
-    _check_known(methods, method_names(), "methods", "method")
-    _check_known(tuple(experiment.method), method_names(), "method", "method")
+    _check_known(methods, "methods", "method", METHOD_KINDS)
+    _check_known(tuple(experiment.method), "method", "method", METHOD_KINDS)
     for name, settings in experiment.method.items():
         if name not in methods:
             raise ConfigError(
                 f"method.{name} has settings, but methods is {', '.join(methods)}: add {name!r} to methods, "
                 f"or leave its settings out."
             )
-        check_method(name, settings, by_rounds=experiment.by_rounds)
+        if not is_path(name) and not HASH.search(name):
+            check_method(name, settings)
+    for name in filter(is_path, methods):
+        _check_path(name, experiment.defaults)
+    for name in methods:
+        if (found := HASH.search(name)) and found[1] != short_hash(experiment.settings(name)):
+            raise ConfigError(
+                f"methods: {name!r} stands for an object with other settings than method.{name} has: give the object "
+                f"to simulate, or name {base_name(name)!r}."
+            )
     if experiment.training or experiment.tune:
         check_budget(experiment.training, "training")
-        if not any(has_budget(name, by_rounds=experiment.by_rounds) for name in methods):
-            given = "training" if experiment.training else "tune"
-            raise ConfigError(
-                f"{given} is {getattr(experiment, given)}, but none of {', '.join(methods)} trains in rounds: add a "
-                f"method that does, e.g. fedavg, or leave it out."
-            )
+    if experiment.defaults or not any(map(is_path, methods)):
+        _check_budgets(experiment)
+
+
+def _check_path(name: str, known: Mapping[str, Any]) -> None:
+    """Refuse a misspelt name with a tag, which looks like a module and a class."""
+    module = base_name(name).partition(":")[0]
+    near = get_close_matches(module, method_names(), n=1)
+    if near and base_name(name) not in known and "." not in module and find_spec(module) is None:
+        raise ConfigError(f"methods: {choices(base_name(name), method_names(), 'method')}")
+
+
+def _check_budgets(experiment: Experiment) -> None:
+    if (not experiment.training and not experiment.tune) or any(map(experiment.budget, experiment.methods)):
+        return
+    given = "training" if experiment.training else "tune"
+    raise ConfigError(
+        f"{given} is {getattr(experiment, given)}, but none of {', '.join(experiment.methods)} trains in rounds: add a "
+        f"method that does, e.g. fedavg, or leave it out."
+    )
 
 
 def _check_dataset(dataset: str) -> None:
     path = Path(dataset)
-    if not dataset or dataset in DATASETS or path.exists():
+    if not dataset or is_registered(dataset, "datasets") or path.exists() or is_import_path(dataset):
         return
     if path.suffix or len(path.parts) > 1:
         raise ConfigError(f"dataset: {dataset} is not there: expected a file, a folder or a known data set.")
-    raise ConfigError(f"dataset: {choices(dataset, DATASETS, 'data set')} A path works too.")
+    known = registered_names("datasets")
+    raise ConfigError(f"dataset: {choices(dataset, known, 'data set')} A path or 'module:function' works too.")
 
 
 def _check_partition(experiment: Experiment) -> None:
@@ -277,17 +344,26 @@ def _check_partition(experiment: Experiment) -> None:
         if settings:
             raise ConfigError(f"partition_settings {settings} without a partition: name one.")
         return
-    _check_known((name,), PARTITIONS, "partition", "partition")
-    hints = hints_of(PARTITIONS[name], partition_parameters(name))
+    _check_known((name,), "partition", "partition", ("partitions",))
+    if ":" not in name:
+        _check_partition_settings(name, name, settings)
+
+
+def _check_partition_settings(name: str, partition: Any, settings: dict[str, Any]) -> None:
+    hints = hints_of(partition_function(partition), partition_parameters(partition))
     try:
         check_settings(settings, hints, "partition_settings")
     except ConfigError as error:
         raise ConfigError(f"partition {name!r}: {error}") from error
 
 
-def _check_known(names: tuple[str, ...], known: Any, key: str, what: str) -> None:
+def _check_known(names: tuple[str, ...], key: str, what: str, kinds: tuple[str, ...]) -> None:
     for place, name in enumerate(names):
-        if (base_name(name) if what == "method" else name) not in known:
-            raise ConfigError(f"{key}: {choices(name, known, what)}")
+        base = base_name(name) if what == "method" else name
+        written = base.replace(".<locals>", "").replace(".<lambda>", "")  # of an object
+        if (":" not in base and not is_registered(base, *kinds)) or (":" in base and not is_import_path(written)):
+            raise ConfigError(
+                f"{key}: {choices(base, registered_names(*kinds), what)} One of your own is 'module:Name'."
+            )
         if name in names[:place]:
             raise ConfigError(f"{key} names {name!r} twice: expected each once.")

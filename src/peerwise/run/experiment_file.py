@@ -13,7 +13,7 @@ from typing import Any
 
 from peerwise.errors import ConfigError, choices
 from peerwise.methods import method_names
-from peerwise.methods.registry import base_name
+from peerwise.methods.registry import base_name, is_path
 from peerwise.run.experiment import Experiment, experiment_from
 
 
@@ -42,19 +42,28 @@ def read_experiments(path: str | Path, *, fast: bool = False) -> dict[str, Exper
 
 def set_key(settings: dict[str, Any], key: str, value: Any) -> None:
     """``set_key(settings, "peerwise.k", 7)``: a method's parameter, or any dotted experiment key."""
-    first, *rest = key.split(".", 1)
-    known = {each.name for each in fields(Experiment)}
-    if rest and base_name(first) in method_names():
-        first, rest = "method", [key]
-    elif first not in known:
-        raise ConfigError(choices(first, {*known, *method_names()}, "method or experiment key"))
-    path = [first, *(rest[0].split(".", 1) if first == "method" and rest else rest)]
+    path = _key_path(key)
     inner = settings
     for part in path[:-1]:
         inner = inner.setdefault(part, {})
         if not isinstance(inner, dict):
             raise ConfigError(f"{key}: {part!r} is {inner!r}, which has no keys of its own.")
     inner[path[-1]] = value
+
+
+def _key_path(key: str) -> list[str]:
+    known = {each.name for each in fields(Experiment)}
+    first, *rest = key.split(".", 1)
+    if first in known and first != "method":
+        return [first, *rest]
+    module, colon, after = key.removeprefix("method.").partition(":")  # a module's name may have dots
+    name, *setting = after.split(".", 1) if colon else module.split(".", 1)
+    name = f"{module}:{name}" if colon else name
+    if setting and (first == "method" or is_path(name) or base_name(name) in method_names()):
+        return ["method", name, *setting]
+    if first == "method":
+        return [first, *rest]
+    raise ConfigError(choices(first, {*known, *method_names()}, "method or experiment key"))
 
 
 def _shrunk(settings: dict[str, Any], small: Any) -> dict[str, Any]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Site
 from peerwise.errors import STOPS_A_RUN, reason
+from peerwise.federation import HasLocalBaseline, Session, answer
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
 from peerwise.methods.pool_models import heard_models, pool_logits
-from peerwise.run.rounds import answer, run_method
 from peerwise.space import softmax
 
 OWN_MODELS = "own models"
@@ -33,14 +32,14 @@ class Simpler:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: Inputs) -> Simpler:
+def simpler_answer(site: Site, method: Method, inbox: Inbox, X: Inputs) -> Simpler:
     """The first of these that works: what the site has alone for the method's budget; where it has none, the site's own
-    models, all alike, or its peers' models (as they lie in ``inbox``), all alike; the frequencies of the labels of its
+    models, all alike, or its peers' models (those of ``inbox``), all alike; the frequencies of the labels of its
     train rows."""
     failed: list[str] = []
-    if (alone := method.alone()) is not None:
+    if isinstance(method, HasLocalBaseline):
         try:
-            return Simpler(_alone(alone, site, X), ALONE, failed)
+            return Simpler(_alone(method.alone(), site, X), ALONE, failed)
         except STOPS_A_RUN:
             raise
         except Exception as error:
@@ -53,7 +52,7 @@ def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: In
         raise
     except Exception as error:
         failed.append(reason(error))
-    with_models = {name: parcel for name, parcel in inbox().items() if "models" in parcel}
+    with_models = {name: parcel for name, parcel in inbox.items() if "models" in parcel}
     peers, left_out = heard_models(with_models, site)
     asked = pool_logits(site, peers, X, may_fail=peers)
     left_out |= asked.failed
@@ -64,8 +63,11 @@ def simpler_answer(site: Site, method: Method, inbox: Callable[[], Inbox], X: In
 
 
 def _alone(method: Method, site: Site, X: Inputs) -> NDArray[np.float64]:
-    here = replace(site, state={})
-    run_method(method, [here])
+    here = site.replace(state={})
+    session = Session(method, here)
+    for round in range(method.rounds):
+        session.step(None, round)
+    session.finish()
     return answer(method, here, X)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from peerwise.run.experiment import Experiment
-from peerwise.run.method_run import departures
+from peerwise.run.runner import departures
 from peerwise.run.score import Predictions, curves_of, site_row
 
 

@@ -2,8 +2,9 @@
 
 config.toml  split.json  events.jsonl  results.parquet  curves.parquet
 index.json   what a report needs besides, written last    opened.json   the one decision that it shows
-sites/<site>/{state,parcels,predictions,failure}/<method>-s<seed>...
-told/   failing/   trained/   rounds/   kept/   blobs/
+states/<method>-s<seed>...        where all sites stand, and in the end the states that answer
+predictions/<method>-s<seed>...   what all sites answered
+kept/   blobs/                    results of work, by content
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,22 +23,22 @@ from filelock import FileLock, Timeout
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, StorageError
-from peerwise.exchange import FolderExchange, file_name
-from peerwise.methods import Inbox, Memory
-from peerwise.parcels import Keep, Parcel, Store, write_atomic
-from peerwise.parcels.store import remove_leftovers
+from peerwise.parcels import Keep, Store, read_tree, write_atomic, write_tree
+from peerwise.parcels.store import kept_name, remove_leftovers
+from peerwise.run.checkpoint import Checkpoint, points_array, points_list
 from peerwise.run.experiment import Experiment
-from peerwise.run.round_files import RoundFiles
-from peerwise.run.rounds import RUN
+
+Packed = tuple[bytes, dict[str, bytes]]  # a manifest and its blobs
 
 
 class RunFolder:
-    """Paths and files of one run; small enough to be sent to a worker process."""
+    """Paths and files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.store = Store(self.path)
         self._events = self.path / "events.jsonl"
+        self._kept: dict[str, dict[str, Packed]] | None = None  # by site and key, once it has been asked for
 
     @contextmanager
     def open(self, experiment: Experiment, rows: str) -> Iterator[None]:
@@ -77,75 +78,57 @@ class RunFolder:
     def _worked(self, site: str, key: str, parts: Mapping[str, Any]) -> None:
         self.log({"event": "worked", "site": site, "what": parts.get("what"), "model": parts.get("recipe"), "key": key})
 
-    def exchange(self, run: str) -> FolderExchange:
-        return FolderExchange(self.path, f"sites/{{site}}/parcels/{run}/round-{{round}}")
+    def keep_packed(self, site: str, key: str, parts: Mapping[str, Any], packed: Packed) -> None:
+        """Keep the result of work that was done for a site elsewhere."""
+        if not self.store.has(kept_name(key)):
+            self.store.save_packed(kept_name(key), *packed)
+            self._worked(site, key, parts)
+            if self._kept is not None:
+                self._kept.setdefault(site, {})[key] = packed
+
+    def kept_of(self, site: str) -> Mapping[str, Packed]:
+        """What was kept for a site, by key: for workers that cannot read this folder."""
+        if self._kept is None:
+            self._kept = {}
+            for line in self._events.read_bytes().splitlines():
+                event = json.loads(line)
+                if event["event"] == "worked":
+                    packed = self.store.load_packed(kept_name(event["key"]))
+                    self._kept.setdefault(event["site"], {})[event["key"]] = packed
+        return self._kept.get(site, {})
+
+    def has_states(self, run: str) -> bool:
+        return self._states(run).is_file()
+
+    def load_states(self, run: str) -> Checkpoint:
+        return Checkpoint.load(self._states(run))
+
+    def save_states(self, run: str, at: Checkpoint) -> None:
+        at.save(self._states(run))
 
     def load_state(self, site: str, run: str) -> dict[str, Any] | None:
-        name = _of(site, "state", run)
-        return self.store.load(name) if self.store.has(name) else None
+        """The state of one site, None where there is none."""
+        saved = self.load_states(run).sessions.get(site) if self.has_states(run) else None
+        return None if saved is None else saved.state
 
-    def save_state(self, site: str, run: str, state: dict[str, Any]) -> None:
-        self.store.save(_of(site, "state", run), state)
-
-    def load_record(self, site: str, run: str) -> dict[str, Any]:
-        """The runtime's own part of a state."""
-        return dict((self.load_state(site, run) or {}).get(RUN, {}))
-
-    def rounds(self, run: str) -> RoundFiles:
-        return RoundFiles(self.path / "rounds" / run)
-
-    def save_trained(self, run: str, scores: Mapping[str, float | None]) -> None:
-        """All rounds are over: the best scores on validation rows by site."""
-        self.store.save(f"trained/{run}", {"names": list(scores), "scores": list(scores.values())})
-
-    def load_trained(self, run: str) -> dict[str, float | None] | None:
-        if not self.store.has(f"trained/{run}"):
+    def load_predictions(self, run: str) -> dict[str, dict[str, Any]] | None:
+        """What each site answered; None while the run has no predictions."""
+        path = self.predictions_file(run)
+        if not path.is_file():
             return None
-        tree = self.store.load(f"trained/{run}")
-        return dict(zip(tree["names"], tree["scores"], strict=True))
+        tree = read_tree(path)
+        found = dict(zip(tree["names"], tree["predictions"], strict=True))
+        return {site: {**each, "curves": _each(points_list, each["curves"])} for site, each in found.items()}
 
-    def has_predictions(self, site: str, run: str) -> bool:
-        return self.store.has(_of(site, "predictions", run))
+    def save_predictions(self, run: str, predictions: Mapping[str, Mapping[str, Any]]) -> None:
+        packed = [{**each, "curves": _each(points_array, each["curves"])} for each in predictions.values()]
+        write_tree(self.predictions_file(run), {"names": list(predictions), "predictions": packed}, durable=True)
 
-    def save_predictions(self, site: str, run: str, tree: dict[str, Any]) -> None:
-        self.store.save(_of(site, "predictions", run), tree)
+    def predictions_file(self, run: str) -> Path:
+        return self.path / "predictions" / run
 
-    def load_predictions(self, site: str, run: str) -> dict[str, Any]:
-        return self.store.load(_of(site, "predictions", run))
-
-    def save_failure(self, site: str, run: str, failure: dict[str, Any]) -> None:
-        """A site that failed takes no further part in this run; {"step", "why"}."""
-        self.store.save(_of(site, "failure", run), failure)
-
-    def load_failure(self, site: str, run: str) -> dict[str, Any] | None:
-        name = _of(site, "failure", run)
-        return self.store.load(name) if self.store.has(name) else None
-
-    def save_failing(self, run: str, step: str, why: dict[str, str]) -> None:
-        """The sites that failed in a step that has not ended, by name; written as a whole."""
-        self.store.save(_failing(run), {"step": step, "why": why})
-
-    def load_failing(self, run: str, step: str) -> dict[str, str]:
-        tree = self.store.load(_failing(run)) if self.store.has(_failing(run)) else {}
-        return dict(tree["why"]) if tree.get("step") == step else {}
-
-    def has_told(self, run: str, round: int) -> bool:
-        return self.store.has(_told(run, round))
-
-    def save_told(self, run: str, round: int, told: Inbox | Parcel, memory: Memory) -> None:
-        """What all sites are told in a round (one parcel, or parcels by name), and the memory for the next one."""
-        if isinstance(told, Parcel):
-            tree: dict[str, Any] = {"parcel": told}
-        else:
-            tree = {"names": list(told), "parcels": list(told.values())}
-        self.store.save(_told(run, round), {**tree, "memory": memory})
-
-    def load_told(self, run: str, round: int) -> tuple[Inbox | Parcel, Memory]:
-        tree = self.store.load(_told(run, round))
-        if "parcel" in tree:
-            return Parcel(**tree["parcel"]), tree["memory"]
-        parcels = zip(tree["names"], tree["parcels"], strict=True)
-        return {name: Parcel(**items) for name, items in parcels}, tree["memory"]
+    def _states(self, run: str) -> Path:
+        return self.path / "states" / run
 
     def save_split(self, seed: int, sites: list[Site]) -> None:
         """Which rows of the data set are where, so that the split can be checked or used elsewhere."""
@@ -210,13 +193,5 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _failing(run: str) -> str:
-    return f"failing/{run}"
-
-
-def _told(run: str, round: int) -> str:
-    return f"told/{run}/round-{round}"
-
-
-def _of(site: str, what: str, run: str) -> str:
-    return f"sites/{file_name(site)}/{what}/{run}"
+def _each(change: Callable[[Any], Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: change(value) for name, value in values.items()}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.errors import BrokenFile, ConfigError, ParcelError
-from peerwise.exchange import file_name
 from peerwise.parcels import sha256
 from peerwise.run.experiment import Experiment, experiment_from
 from peerwise.run.finished import Run, results_of
@@ -61,11 +60,11 @@ def load_run(folder: str | Path) -> Run:
     _check_unchanged(path, experiment, found["provenance"])
     store = RunFolder(path)
     predictions: Predictions = {}
+    loaded: dict[str, dict[str, dict[str, Any]]] = {}
     for seed, label, site, run, rounds, lr in found["entries"]:
-        try:
-            tree = store.load_predictions(site, run)
-        except (ParcelError, OSError) as error:
-            raise _damaged(store, site, run, error) from error
+        if run not in loaded:
+            loaded[run] = _predictions(store, run)
+        tree = loaded[run][site]
         predictions[seed, label, site] = tree | {
             "subgroup": found["subgroups"].get(f"{seed} {site}"),
             "rounds": rounds,
@@ -133,6 +132,14 @@ def _check_unchanged(path: Path, experiment: Experiment, provenance: Mapping[str
             raise BrokenFile(f"{path}/{name} {what}: expected it as the run wrote it. {AGAIN}")
 
 
-def _damaged(folder: RunFolder, site: str, run: str, error: Exception) -> BrokenFile:
-    file = folder.path / "sites" / file_name(site) / "predictions" / f"{run}.json"
-    return BrokenFile(f"{file} is damaged ({error}): expected what simulate wrote. Remove that file. {AGAIN}")
+def _predictions(folder: RunFolder, run: str) -> dict[str, dict[str, Any]]:
+    file = folder.predictions_file(run)
+    try:
+        found = folder.load_predictions(run)
+    except (ParcelError, OSError) as error:
+        raise BrokenFile(
+            f"{file} is damaged ({error}): expected what simulate wrote. Remove that file. {AGAIN}"
+        ) from error
+    if found is None:
+        raise BrokenFile(f"{file} is not there: expected it as the run wrote it. {AGAIN}")
+    return found

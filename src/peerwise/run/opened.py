@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,19 @@ def can_open(method: Method) -> bool:
     return isinstance(method, OneShot) and isinstance(method.learner, CompetenceLearner)
 
 
-def open_one(chosen: Sequence[Contender], sites: Sequence[Site], folder: RunFolder) -> dict[str, Any] | None:
+def open_one(
+    chosen: Sequence[tuple[Contender, Mapping[str, Any]]], sites: Sequence[Site], folder: RunFolder
+) -> dict[str, Any] | None:
     """Of the first method that can, with the first seed; None where there is no such method, or no row that it can
     open. What was opened before is not opened again. The keys are those of `opened_case`, with ``run``, the name of the
     files that it comes from, and ``values`` and ``image`` as `shown_case` gives them."""
-    for one in chosen:
+    for one, predictions in chosen:
         if not can_open(one.method):
             continue
         run = one.named(0)
         if (kept := _kept(folder)).get("run") == run:
             return in_order(kept, sites[0].classes, [feature.name for feature in sites[0].features])
-        if found := _first(one, list(sites), folder, run):
+        if found := _first(one, predictions, list(sites), folder, run):
             folder.store.save(FILE, found)
             return found
     return None
@@ -130,19 +132,20 @@ def _kept(folder: RunFolder) -> dict[str, Any]:
         return {}
 
 
-def _first(one: Contender, sites: list[Site], folder: RunFolder, run: str) -> dict[str, Any] | None:
+def _first(
+    one: Contender, predictions: Mapping[str, Any], sites: list[Site], folder: RunFolder, run: str
+) -> dict[str, Any] | None:
     assert isinstance(one.method, OneShot)
-    trees = {site.name: folder.load_predictions(site.name, run) for site in sites}
     answers = {
         name: (answers_of(tree), tree["details"]["own"].argmax(axis=1))
-        for name, tree in trees.items()
+        for name, tree in predictions.items()
         if "trust" in tree["details"]
     }
     by_name = {site.name: site for site in sites}
     for name, row in rows_in_turn(answers):
         site, case = by_name[name], by_name[name].test.X[row : row + 1]
         with one_thread():
-            explained = one.method.explain(replace(site, state=folder.load_state(name, run) or {}), case)
+            explained = one.method.explain(site.replace(state=folder.load_state(name, run) or {}), case)
         if explained is None:
             continue
         own, truth = site.classes[answers[name][1][row]], site.classes[site.test.y[row]]

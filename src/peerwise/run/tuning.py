@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from peerwise.errors import ModelError
 from peerwise.run.contenders import Contender
-from peerwise.run.method_run import MethodRun
-from peerwise.run.workers import Observer
+from peerwise.run.runner import MethodRun, Observer, Predictions
 
 
-def finish_best(trials: Sequence[Contender], runs: Sequence[MethodRun], seed: int, tell: Observer) -> Contender:
+def finish_best(
+    trials: Sequence[Contender], runs: Sequence[MethodRun], seed: int, tell: Observer
+) -> tuple[Contender, Predictions]:
     """The trial that does best on the sites' validation rows (the earlier among equals) answers their test rows.
 
     A learning rate that fails at every site is one that is not chosen; if all do, the first failure stops the run.
@@ -22,8 +23,7 @@ def finish_best(trials: Sequence[Contender], runs: Sequence[MethodRun], seed: in
         event = {"event": "method", "method": trial.label, "seed": seed, "sites": len(run.sites)}
         tell({**event, "rounds": trial.method.rounds, **({"lr": trial.lr} if len(trials) > 1 else {})})
         if len(trials) == 1:
-            run.finish()
-            return trial
+            return trial, run.finish()
         try:
             run.train()
         except ModelError as error:
@@ -38,5 +38,4 @@ def finish_best(trials: Sequence[Contender], runs: Sequence[MethodRun], seed: in
     tell({"event": "tuned", "method": trials[best].label, "seed": seed, "lr": trials[best].lr,
           "tried": [trial.lr for trial in trials],
           "scores": [score if math.isfinite(score) else None for score in scores]})  # fmt: skip
-    runs[best].finish()
-    return trials[best]
+    return trials[best], runs[best].finish()

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from peerwise.data import Site
+from peerwise.federation import answer_codes, answer_with_details
 from peerwise.methods import Method
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
-from peerwise.run.rounds import answer
 from peerwise.serve.desk import About, Served
 from peerwise.serve.known_rows import KnownRows
 from peerwise.serve.worker_desk import WorkerDesk
@@ -36,12 +36,11 @@ class MethodDesk(WorkerDesk):
 
     def answer(self, X: Any, *, frugal: bool = False) -> Served:
         with one_thread():
-            said = answer(self._method, self._site, X)
-            details = self._method.details(self._site, X)
+            said, details = answer_with_details(self._method, self._site, X)
         trust = details.get("trust")
         return Served(
             probabilities=said,
-            answers=self._method.answers(self._site, said),
+            answers=answer_codes(self._method, self._site, said),
             own=details.get("own"),
             trust=trust,
             consulted=None if trust is None else np.ones(trust.shape, np.bool_),

@@ -11,8 +11,8 @@ import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ParcelError
+from peerwise.federation import full_name
 from peerwise.methods import Local, Method, OneShot
-from peerwise.methods.pool_models import full_name
 from peerwise.models.worker import Limits, Worker
 from peerwise.parcels import sha256
 from peerwise.parcels.signed.editions import edition

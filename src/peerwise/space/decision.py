@@ -41,6 +41,8 @@ class DecisionSpace:
     ) -> DecisionSpace:
         beta = fit_temperatures(logits, y) if calibrated else None
         probabilities = softmax(logits) if beta is None else calibrate(logits, beta, len(y))
+        # In the order in which it is kept and read back: last digits of products depend on it.
+        probabilities = np.ascontiguousarray(probabilities)
         share = soft_membership(flat(probabilities), y) if membership == "soft" else None
         return cls(probabilities, y, meta_labels(logits, y, min_positives), k, beta, share)
 

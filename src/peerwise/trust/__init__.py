@@ -24,6 +24,7 @@ __all__ = [
     "KNORAE",
     "KNORAU",
     "LCA",
+    "LEARNERS",
     "METADES",
     "OLA",
     "BestSingle",
@@ -56,3 +57,21 @@ if not TYPE_CHECKING:
             "Stacking": "stacking",
         },
     )
+
+LEARNERS = {  # those with a name; where each is, imported when it is first asked for
+    "peerwise": "peerwise.trust:PeerwiseClassifier",
+    "feddes": "peerwise.trust:FedDES",
+    "best_single": "peerwise.trust:BestSingle",
+    "prior_adapted": "peerwise.trust:PriorAdapted",
+    "neighbourhood": "peerwise.trust:NeighbourhoodAccuracy",
+    "decision_mlp": "peerwise.trust:DecisionMLP",
+    "fedpae": "peerwise.trust.fedpae:FedPAE",
+    "knorae": "peerwise.trust.dynamic:KNORAE",
+    "knorau": "peerwise.trust.dynamic:KNORAU",
+    "ola": "peerwise.trust.dynamic:OLA",
+    "lca": "peerwise.trust.dynamic:LCA",
+    "desp": "peerwise.trust.dynamic:DESP",
+    "desknn": "peerwise.trust.dynamic:DESKNN",
+    "knop": "peerwise.trust.dynamic:KNOP",
+    "metades": "peerwise.trust.dynamic:METADES",
+}

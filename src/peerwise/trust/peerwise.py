@@ -59,8 +59,8 @@ class PeerwiseClassifier(CompetenceLearner):
 
     ``metric``: what `predict` answers for. "accuracy" (None) takes the likeliest class; "balanced_accuracy" first
     divides by thresholds that are learned from the held-out posterior (`balanced_thresholds`). `predict_proba` is the
-    same for both. In a federation None is "balanced_accuracy" where the task's metric is, or where models count every
-    class alike however rare (`Site.rare_outcomes`).
+    same for both. In a federation None is "balanced_accuracy" where the task's metric is, or where the site's
+    ``class_balance`` is "balanced".
 
     ``trust``: each class's probability is shared among the models in proportion to s_m(x) p_m(c | x), how competent
     they are here and how much they speak for it. ``influence``: by the learner's weights, without fitting again. The

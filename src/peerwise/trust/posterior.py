@@ -42,7 +42,8 @@ class Linear:
         if len(present) == 1:
             return cls(np.zeros((1, features.shape[1])), np.zeros(1), present, classes)
         model = LogisticRegression(C=1.0, max_iter=300).fit(features, y, sample_weight=weight)
-        weights, bias = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
+        # In the order in which it is kept and read back: last digits of products depend on it.
+        weights, bias = model.coef_.astype(np.float64, order="C"), model.intercept_.astype(np.float64)
         if len(present) == 2:  # scikit-learn keeps one row for two classes, whose other score is zero
             weights, bias = np.concatenate([0 * weights, weights]), np.concatenate([0 * bias, bias])
         return cls(weights, bias, present, classes)

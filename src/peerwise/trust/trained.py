@@ -80,7 +80,7 @@ class TrainedCompetence(CompetenceLearner):
 
     def _restored(self, make: Callable[[], Net], tree: dict[str, Any]) -> Net:
         net = _made(make, 0)
-        net.load_state_dict({name: torch.as_tensor(value) for name, value in tree["net"].items()})
+        net.load_state_dict({name: torch.tensor(value) for name, value in tree["net"].items()})
         return net.eval()
 
 

@@ -40,13 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"{sum(wanted)} things to do are given: expected one of a file, --revoke SITE, --renew and --rotate."
         )
     peer = PeerFolder(arguments.folder)
-    shelf = outbox(peer)
+    transport = outbox(peer)
     if arguments.letter is not None:
-        found = admit(peer, arguments.letter, arguments.fingerprint, shelf)
+        found = admit(peer, arguments.letter, arguments.fingerprint, transport)
     elif arguments.revoke is not None:
-        found = revoke(peer, arguments.revoke, arguments.why, shelf)
+        found = revoke(peer, arguments.revoke, arguments.why, transport)
     else:
-        found = renew(peer, shelf) if arguments.renew else rotate(peer, shelf)
+        found = renew(peer, transport) if arguments.renew else rotate(peer, transport)
     return show(arguments, found, lambda console: _print(console, found))
 
 

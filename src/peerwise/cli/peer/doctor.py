@@ -27,10 +27,10 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from peerwise.run.peer import PeerFolder, doctor, open_shelf
+    from peerwise.run.peer import PeerFolder, connect, doctor
 
     peer = PeerFolder(arguments.folder)
-    found = doctor(peer, lambda: open_shelf(peer))
+    found = doctor(peer, lambda: connect(peer))
     show(arguments, [asdict(check) for check in found], lambda console: _print(console, found))
     return PROBLEMS if any(check.verdict == "problem" for check in found) else 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from peerwise.run.peer import PeerFolder, fit, fit_by_rounds, is_published, method_of, opened_shelf
+    from peerwise.run.peer import PeerFolder, connect, fit, fit_by_rounds, is_published, method_of
 
     peer = PeerFolder(arguments.folder)
     method = method_of(peer)
@@ -39,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         process = stack.enter_context(worker())
         if not is_published(method):
-            shelf = stack.enter_context(opened_shelf(peer, serving=True))
+            transport = stack.enter_context(closing(connect(peer, serve=True)))
             tell = partial(say, arguments)
             how = {"again": arguments.again, "use_peers": arguments.use_peers}
-            found = fit_by_rounds(peer, method, shelf, process, **how, tell=tell)
+            found = fit_by_rounds(peer, method, transport, process, **how, tell=tell)
         else:
-            later = None if method.rounds == 1 else stack.enter_context(opened_shelf(peer))
+            later = None if method.rounds == 1 else stack.enter_context(closing(connect(peer)))
             found = fit(peer, process, later, use_peers=arguments.use_peers)
     show(arguments, found, lambda console: _print(console, found))
     return 0 if found["validation"] is None else _report(arguments)

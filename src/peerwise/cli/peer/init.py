@@ -59,8 +59,8 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from peerwise.exchange.folder_shelf import FolderShelf
     from peerwise.run.peer import found, join
+    from peerwise.transport import FolderTransport
 
     _check_flags(arguments)
     settings = _settings(arguments)
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         told = join(arguments.folder, settings, arguments.invite, arguments.fingerprint)
         return show(arguments, told, lambda console: _joined(console, told, arguments.folder))
     if settings["meeting"]["folder"]:
-        FolderShelf(settings["meeting"]["folder"], "founder")  # refused now, and not when something is published
+        FolderTransport(settings["meeting"]["folder"], "founder")  # refused now, and not when something is published
     told = found(arguments.folder, settings, _task(arguments), public=arguments.public or "")
     return show(arguments, told, lambda console: _founded(console, told, arguments.folder))
 

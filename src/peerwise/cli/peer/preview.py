@@ -27,9 +27,9 @@ def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import PeerFolder, outbox, preview
 
     peer = PeerFolder(arguments.folder)
-    shelf = outbox(peer)
+    transport = outbox(peer)
     say(arguments, "checking what the models hold of the rows")
-    found = preview(peer, shelf, allow=arguments.allow)
+    found = preview(peer, transport, allow=arguments.allow)
     return show(arguments, found, lambda console: _print(console, found))
 
 

@@ -28,9 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     from peerwise.run.peer import PeerFolder, outbox, publish
 
     peer = PeerFolder(arguments.folder)
-    shelf = outbox(peer)
+    transport = outbox(peer)
     say(arguments, "checking what the models hold of the rows")
-    found = publish(peer, shelf, allow=arguments.allow)
+    found = publish(peer, transport, allow=arguments.allow)
     return show(arguments, found, lambda console: _print(console, found, peer.settings.meeting.is_live))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from typing import Any
 
 from rich.console import Console
@@ -24,13 +25,13 @@ def add_to(verbs: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from peerwise.run.peer import PeerFolder, opened_shelf, pull
+    from peerwise.run.peer import PeerFolder, connect, pull
 
     peer = PeerFolder(arguments.folder)
     _ = peer.settings  # a folder that is none is told as such before anybody is asked
     say(arguments, "asking the members")
-    with opened_shelf(peer) as shelf, worker() as process:
-        found = pull(peer, shelf, process)
+    with closing(connect(peer)) as transport, worker() as process:
+        found = pull(peer, transport, process)
     return show(arguments, found, lambda console: _print(console, found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from peerwise.data.loaders.svhn import svhn
 from peerwise.data.loaders.table import load_table
 from peerwise.data.loaders.uci import adult, covertype, credit_default
 from peerwise.errors import DataError, choices
+from peerwise.registry import find_registered, is_import_path, is_registered, registered_names
 
-__all__ = ["DATASETS", "load", "load_folder", "load_split_file", "load_table"]
+__all__ = ["DATASETS", "load", "load_folder", "load_split_file", "load_table", "made_dataset"]
 
 Loader = Callable[..., Dataset]
 
@@ -45,27 +46,44 @@ FILES: dict[str, Loader] = {".csv": load_table, ".gz": load_table, ".parquet": l
 
 
 def load(name: str | Path, data_dir: str | Path | None = None, **options: Any) -> Dataset:
-    """A data set by name, or from a file or folder: .csv, .csv.gz and .parquet (``target=`` needed), .npz, images.
+    """A data set by name or as ``module:function``, or from a file or folder: .csv, .csv.gz and .parquet (``target=``
+    needed), .npz, images.
 
     Files are read from ``data_dir``, else from the folder in the environment variable PEERWISE_DATA, else fetched from
     the official place into the user's cache.
     """
-    if str(name) in DATASETS:
-        loader = DATASETS[str(name)]
-        _check_options(loader, str(name), options, given=1)
-        return loader(data_dir, **options)
     path = Path(name)
+    if is_registered(str(name), "datasets") or (is_import_path(str(name)) and not path.exists()):
+        return made_dataset(find_registered(str(name), "datasets"), str(name), data_dir, options)
     if path.suffix in FILES or path.is_dir():
         loader = load_folder if path.is_dir() else FILES[path.suffix]
-        _check_options(loader, path.name, options, given=1)
+        _check_options(loader, path.name, options, given=next(iter(inspect.signature(loader).parameters)))
         return loader(path, **options)
     raise DataError(
-        choices(name, DATASETS, "data set") + " Or give a .csv, .parquet or .npz file, or a folder of images."
+        choices(name, registered_names("datasets"), "data set")
+        + " Or give a .csv, .parquet or .npz file, a folder of images, or a function as 'module:function'."
     )
 
 
-def _check_options(loader: Loader, name: str, options: dict[str, Any], given: int) -> None:
-    parameters = list(inspect.signature(loader).parameters.values())[given:]
+def made_dataset(
+    loader: Any, name: str, data_dir: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> Dataset:
+    """What a function returns that was given these options, and ``data_dir`` where it has such a parameter; or the data
+    set itself."""
+    if isinstance(loader, Dataset):
+        return loader
+    if not callable(loader):
+        raise DataError(f"data set {name!r} is a {type(loader).__name__}: expected a function that returns a Dataset.")
+    _check_options(loader, name, options or {}, given="data_dir")
+    place = {"data_dir": data_dir} if "data_dir" in inspect.signature(loader).parameters else {}
+    found = loader(**place, **(options or {}))
+    if not isinstance(found, Dataset):
+        raise DataError(f"data set {name!r} returned a {type(found).__name__}: expected a peerwise.Dataset.")
+    return found
+
+
+def _check_options(loader: Loader, name: str, options: Mapping[str, Any], given: str) -> None:
+    parameters = [p for p in inspect.signature(loader).parameters.values() if p.name != given]
     known = [parameter.name for parameter in parameters]
     for option in options:
         if option not in known:
@@ -73,4 +91,8 @@ def _check_options(loader: Loader, name: str, options: dict[str, Any], given: in
             raise DataError(f"{name}: {what}")
     for parameter in parameters:
         if parameter.default is inspect.Parameter.empty and parameter.name not in options:
-            raise DataError(f"{name}: say which {parameter.name}, e.g. load({name!r}, {parameter.name}=...).")
+            flag = "--target" if parameter.name == "target" else f"--set options.{parameter.name}="
+            raise DataError(
+                f"{name}: say which {parameter.name}, e.g. load({name!r}, {parameter.name}=...), or {flag} on the "
+                f"command line."
+            )

@@ -1,6 +1,6 @@
 """Ways to share a data set out among sites, each one small function ``fn(dataset, sites, rng, *, ...) -> shares``.
 
-A partition's parameters are the keyword arguments of its function.
+A partition's parameters are the keyword-only arguments of its function.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from peerwise.data.partitions.by_label import dirichlet, disjoint, equal_label_s
 from peerwise.data.partitions.by_size import quantity
 from peerwise.data.partitions.share import Share
 from peerwise.errors import PartitionError, choices
+from peerwise.registry import find_registered, path_of
 
-__all__ = ["PARTITIONS", "Share", "partition_parameters", "partition_rows"]
+__all__ = ["PARTITIONS", "Partition", "Share", "partition_function", "partition_parameters", "partition_rows"]
 
 Partition = Callable[..., list[Share]]
 
@@ -40,23 +41,32 @@ COUNT_THEIR_SITES = ("natural", "hybrid")  # as many as the data have
 DEFAULT_SITES = 10
 
 
-def partition_parameters(name: str) -> dict[str, Any]:
+def partition_parameters(partition: str | Partition) -> dict[str, Any]:
     """The parameters of a partition and their defaults."""
-    if name not in PARTITIONS:
-        raise PartitionError(choices(name, PARTITIONS, "partition"))
-    parameters = inspect.signature(PARTITIONS[name]).parameters.values()
+    parameters = inspect.signature(partition_function(partition)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+def partition_function(partition: str | Partition) -> Partition:
+    found: Any = find_registered(partition, "partitions") if isinstance(partition, str) else partition
+    if not callable(found):
+        raise PartitionError(f"partition {partition!r} is a {type(found).__name__}: expected a function.")
+    function: Partition = found
+    return function
+
+
 def partition_rows(
-    dataset: Dataset, name: str, sites: int | None, rng: np.random.Generator, **params: Any
+    dataset: Dataset, partition: str | Partition, sites: int | None, rng: np.random.Generator, **params: Any
 ) -> list[Share]:
-    """Shares of the rows by the partition of this name; where rows have a group, a group is never torn apart.
+    """Shares of the rows by the partition of this name, or by this function; where rows have a group, a group is never
+    torn apart.
 
     Drawn partitions then share out groups, a group counting as one row of its commonest class. Natural sites are a
     fact and stay as they are.
     """
-    known = partition_parameters(name)
+    share_out = partition_function(partition)
+    name = partition if isinstance(partition, str) else path_of(partition)
+    known = partition_parameters(share_out)
     for given in params:
         if given not in known:
             raise PartitionError(f"partition {name!r}: {choices(given, known, 'parameter')}")
@@ -66,10 +76,25 @@ def partition_rows(
         return natural(dataset, sites, rng, **params)
     wanted = DEFAULT_SITES if sites is None and name not in COUNT_THEIR_SITES else sites
     if dataset.group is None:
-        return PARTITIONS[name](dataset, wanted, rng, **params)
+        return _checked(share_out(dataset, wanted, rng, **params), name, len(dataset))
     member = _units(dataset, params.get("column", known.get("column")))
-    shares = PARTITIONS[name](_one_row_a_group(dataset, member), wanted, rng, **params)
+    units = _one_row_a_group(dataset, member)
+    shares = _checked(share_out(units, wanted, rng, **params), name, len(units))
     return [replace(share, rows=np.flatnonzero(np.isin(member, share.rows))) for share in shares]
+
+
+def _checked(shares: Any, name: str, rows: int) -> list[Share]:
+    expected = f"partition {name!r} {{}}: expected a list of peerwise.data.Share(rows, name), rows counted from 0"
+    if not isinstance(shares, list | tuple) or not all(isinstance(share, Share) for share in shares) or not shares:
+        raise PartitionError(expected.format(f"returned {str(shares)[:60]}") + ".")
+    names = [share.name for share in shares]
+    if twice := sorted({each for each in names if names.count(each) > 1}):
+        raise PartitionError(expected.format(f"has two sites called {twice[0]!r}") + ", each site once.")
+    for share in shares:
+        if len(share.rows) and not 0 <= np.min(share.rows) <= np.max(share.rows) < rows:
+            wrong = expected.format(f"gives site {share.name!r} rows {np.min(share.rows)} to {np.max(share.rows)}")
+            raise PartitionError(f"{wrong}, of {rows}.")
+    return list(shares)
 
 
 def _units(dataset: Dataset, column: str | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -70,6 +70,11 @@ def cnn16(channels: int, size: int, classes: int) -> nn.Module:
     return _light(16, 128, channels, size, classes)
 
 
+def mlp64(channels: int, size: int, classes: int) -> nn.Module:
+    """64 hidden units on all pixels."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, 64), nn.ReLU(), nn.Linear(64, classes))
+
+
 def cnn8(channels: int, size: int, classes: int) -> nn.Module:
     return _light(8, 64, channels, size, classes)
 
@@ -140,6 +145,7 @@ BUILDS: dict[str, Build] = {
         lenet5,
         cnn16,
         cnn8,
+        mlp64,
         simple_cnn,
         large_cnn,
         alexnet,

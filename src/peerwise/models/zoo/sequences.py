@@ -33,10 +33,14 @@ class Steps(nn.Module):
     def __init__(self, X: Sequences, body: nn.Module) -> None:
         super().__init__()
         self.body = body
-        for name, values in (("static", X.static), ("series", X.series.reshape(-1, X.series.shape[-1]))):
-            mean, spread = _moments(values)
-            self.register_buffer(f"{name}_mean", torch.as_tensor(mean))
-            self.register_buffer(f"{name}_spread", torch.as_tensor(spread))
+        for name, values in self.measured(X).items():
+            self.register_buffer(name, torch.from_numpy(values))
+
+    def measured(self, X: Sequences) -> dict[str, NDArray[np.float32]]:
+        """The buffers that depend on the rows."""
+        static, series = _moments(X.static), _moments(X.series.reshape(-1, X.series.shape[-1]))
+        names = ("static_mean", "static_spread", "series_mean", "series_spread")
+        return dict(zip(names, (*static, *series), strict=True))
 
     def forward(self, static: Tensor, series: Tensor) -> Tensor:
         series = _standardise(series, self.series_mean, self.series_spread)

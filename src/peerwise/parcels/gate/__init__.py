@@ -2,6 +2,6 @@
 
 from peerwise.parcels.gate.gate import Gate, Shaper
 from peerwise.parcels.gate.limits import GateLimits, ModelFacts
-from peerwise.parcels.gate.models import broke_the_worker, checked_models
+from peerwise.parcels.gate.models import AdmittedModels, admitted_models, checked_models
 
-__all__ = ["Gate", "GateLimits", "ModelFacts", "Shaper", "broke_the_worker", "checked_models"]
+__all__ = ["AdmittedModels", "Gate", "GateLimits", "ModelFacts", "Shaper", "admitted_models", "checked_models"]

@@ -1,11 +1,16 @@
-"""The models of a parcel before any of them is looked at: how many there may be, and what they may be called."""
+"""The models of a parcel: how many there may be, what they may be called, and which of them may run here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from peerwise.errors import ParcelError, PeerwiseError, WorkerError
+from peerwise.data import Inputs
+from peerwise.errors import ParcelError, PeerwiseError, WorkerError, reason
+from peerwise.models.worker import Worker, contract
+from peerwise.parcels.gate.gate import Gate
+from peerwise.parcels.gate.limits import ModelFacts
 from peerwise.parcels.signed.fields import plain_text
 
 MOST_MODELS = 100
@@ -26,7 +31,48 @@ def checked_models(models: Any, sender: str) -> Mapping[str, bytes]:
     return models
 
 
-def broke_the_worker(error: PeerwiseError) -> bool:
+@dataclass
+class AdmittedModels:
+    """By name: the files that passed, facts of these, and why others did not."""
+
+    passed: dict[str, bytes] = field(default_factory=dict)
+    facts: dict[str, ModelFacts] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def admitted_models(
+    models: Any,
+    sender: str,
+    worker: Worker,
+    *,
+    inputs: Mapping[str, tuple[int, ...]],
+    classes: int,
+    rows: Inputs | None,
+    gate: Gate | None = None,
+    check: Callable[[ModelFacts], None] | None = None,
+) -> AdmittedModels:
+    """The models that pass the gate and ``check``, and keep their contract on ``rows``, where there are rows to try
+    them on."""
+    gate, found, broken = gate or Gate(worker), AdmittedModels(), ""
+    for name, data in sorted(checked_models(models, sender).items()):
+        if broken:
+            why = f"not looked at, because of {broken!r} of the same site: {found.left_out[broken]}"
+            found.left_out[name] = why
+            continue
+        try:
+            facts = gate.check(data, inputs=inputs, classes=classes)
+            if check is not None:
+                check(facts)
+            if rows is not None:
+                contract(worker.open(data, f"{name}@{sender}"), rows, classes, unknown=facts.outputs > classes)
+            found.passed[name], found.facts[name] = data, facts
+        except PeerwiseError as error:
+            found.left_out[name] = reason(error)
+            broken = name if _broke_the_worker(error) else ""
+    return found
+
+
+def _broke_the_worker(error: PeerwiseError) -> bool:
     """Whether the process of peers' models hung or died of a file: a site's other files may do so too, each for as
     long as is allowed."""
     return isinstance(error, WorkerError) or isinstance(error.__cause__, WorkerError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import REFERENCES
 from peerwise.report.page.dots import Dot, dot_panels, on_a_wider_scale
 from peerwise.report.page.markup import Chart, figure, numbers, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out, points
@@ -42,7 +42,7 @@ def gains(scene: Scene) -> str:
 def _lines(scene: Scene) -> pd.DataFrame:
     """A line a method and site, or a method, site and seed where another seed has other sites."""
     sites = scene.story.found.sites
-    lines = sites[sites["accuracy_gain"].notna() & (sites["method"] != LOCAL)]
+    lines = sites[sites["accuracy_gain"].notna() & ~sites["method"].isin(REFERENCES)]
     if scene.same_sites:
         lines = lines.groupby(["method", "site"], sort=False)[GAIN].mean().reset_index()
         return lines.assign(label=[scene.names[site] for site in lines["site"]], row=lines["site"])
@@ -73,9 +73,9 @@ def _finding(scene: Scene, dots: list[Dot], best: str) -> str:
 
 def _caption(scene: Scene, shown: list[str], methods: list[str], wider: list[str]) -> str:
     parts = [
-        f"Accuracy of each method minus that of the site's own models of the same pool (over own), or of the same nets "
-        f"trained alone (over local), on the same {scene.rows}, in points, with 95 % score interval. Filled: the "
-        "interval leaves out zero.",
+        f"Accuracy of each method minus that of the site's own models (over own, over local), or of the same nets "
+        f"trained alone (over local_rounds), on the same {scene.rows}, in points, with 95 % score interval. "
+        "Filled: the interval leaves out zero.",
         "Sites in the order of the first method." if scene.same_sites else "Each line is a site of one seed, sorted.",
         "Mean over seeds, ends of intervals too." if scene.same_sites and len(scene.seeds) > 1 else "",
         on_a_wider_scale(wider),

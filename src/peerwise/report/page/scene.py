@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import REFERENCES
 from peerwise.report.page.canvas import MUTED, SERIES
 from peerwise.report.page.markup import plain
 from peerwise.report.story import Story
@@ -45,12 +45,12 @@ class Scene:
 
     @cached_property
     def looks(self) -> dict[str, Look]:
-        others = [str(name) for name in self.story.found.methods.index if name != LOCAL]
+        others = [str(name) for name in self.story.found.methods.index if name not in REFERENCES]
         looks = {
             name: Look(SERIES[place % len(SERIES)], MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
             for place, name in enumerate(others)
         }
-        return looks | {LOCAL: Look(MUTED, "d", (0, (1, 2)))}
+        return looks | dict.fromkeys(REFERENCES, Look(MUTED, "d", (0, (1, 2))))
 
     @cached_property
     def names(self) -> dict[str, str]:

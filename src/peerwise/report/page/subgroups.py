@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peerwise.evaluate.summary import LOCAL
+from peerwise.evaluate.summary import REFERENCES
 from peerwise.report.page.dots import Dot, dot_panels, on_a_wider_scale
 from peerwise.report.page.markup import Chart, figure, paragraph, plain
 from peerwise.report.page.scene import Scene, left_out, short_names
@@ -20,7 +20,7 @@ def subgroups(scene: Scene) -> str:
         )
     if "accuracy_gain" not in table:
         return paragraph("No method of this run can be held to what a site has alone.", "none")
-    lines = table[table["accuracy_gain"].notna() & (table["method"] != LOCAL)]
+    lines = table[table["accuracy_gain"].notna() & ~table["method"].isin(REFERENCES)]
     methods = [name for name in scene.methods if name in set(lines["method"])]
     if not methods:
         return paragraph("No method of this run can be held to what a site has alone.", "none")
@@ -39,9 +39,9 @@ def subgroups(scene: Scene) -> str:
     return figure(
         Chart(
             _finding(rows[shown[0]], shown[0], column or ""),
-            f"Accuracy minus that of own or local, in points, with 95 % interval, by {plain(column)}; in brackets "
-            f"the {scene.rows} of a seed, all sites together. Filled: the interval leaves out zero. Intervals are not "
-            "corrected for the number of subgroups. "
+            f"Accuracy minus that of what a site has alone, in points, with 95 % interval, by {plain(column)}; in "
+            f"brackets the {scene.rows} of a seed, all sites together. Filled: the interval leaves out zero. "
+            "Intervals are not corrected for the number of subgroups. "
             f"{on_a_wider_scale(wider)} {left_out(shown, methods)}",
             scene.story.sheets["subgroups"],
             pictures=drawn,

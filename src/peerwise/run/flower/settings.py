@@ -1,15 +1,22 @@
-"""What a Flower run is told: the method, who takes part, and how long a round may last."""
+"""The settings of a Flower run, and the folder with them that ``flwr run`` takes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, get_type_hints
+
+import tomli_w
 
 from peerwise.errors import ConfigError
 from peerwise.methods import Method, check_settings, make_method
+from peerwise.methods.registry import base_name
 from peerwise.models import ZOO
+from peerwise.parcels import write_atomic
+from peerwise.registry import is_import_path
 from peerwise.run.experiment import Experiment, experiment_from
 
 NESTED = ("settings", "research")  # as JSON text, because Flower's configuration is flat
@@ -22,7 +29,7 @@ class FlowerSettings:
     """``settings`` are the method's own. ``nodes``: how many sites are waited for before the first round. A round ends
     when ``quorum`` of the sites have answered (0: all of them), or after ``deadline`` seconds with those that have.
 
-    ``research``: keys of an `Experiment` that say which data set is shared out among the nodes, each of which is told
+    ``research``: keys of an `Experiment` that say which data set is shared out among the nodes, each of which gets
     its place by ``partition-id``; empty where every node holds the folder of a real site. ``out``: the folder, on the
     machine of the hub, for what is known of the run.
     """
@@ -50,6 +57,12 @@ class FlowerSettings:
         if self.research and not self.research.get("dataset"):
             raise ConfigError(f"research is {self.research}, without a data set: expected one, or none of this.")
         # A node runs no code by a name that a hub has sent.
+        for key, name in {"method": self.method, **self.research}.items():
+            if key in ("method", "dataset", "partition") and isinstance(name, str) and _names_code(name):
+                raise ConfigError(
+                    f"{key} names {name!r}: expected one that is registered on every node, built in or by an entry "
+                    f"point of a package that is installed there."
+                )
         for name in self.experiment.models:
             if name not in ZOO:
                 raise ConfigError(
@@ -82,8 +95,11 @@ class FlowerSettings:
             folds=experiment.folds,
             epochs=experiment.epochs,
             sites=self.nodes,
-            by_rounds=experiment.by_rounds,
         )
+
+
+def _names_code(name: str) -> bool:
+    return is_import_path(base_name(name))
 
 
 def _nested(key: str, value: Any) -> Any:
@@ -93,3 +109,29 @@ def _nested(key: str, value: Any) -> Any:
         return json.loads(value)
     except ValueError as error:
         raise ConfigError(f"{key} is {value[:80]!r}: expected an object in JSON, e.g. '{{}}' ({error}).") from error
+
+
+def write_app(folder: str | Path, settings: FlowerSettings) -> Path:
+    """Write the ``pyproject.toml`` of a Flower app; every value in it can be changed by ``flwr run --run-config``."""
+    path = Path(folder) / "pyproject.toml"
+    if path.exists() and "[tool.flwr.app]" not in path.read_text(encoding="utf-8"):
+        raise ConfigError(f"{path} is there and no Flower app: expected a folder of its own. Name another.")
+    if settings.out and not Path(settings.out).is_absolute():
+        raise ConfigError(
+            f"out is {settings.out!r}: expected an absolute path, as the hub runs in a folder of Flower's."
+        )
+    write_atomic(path, tomli_w.dumps(_project(settings)).encode())
+    return path
+
+
+def _project(settings: FlowerSettings) -> dict[str, Any]:
+    ours = version("peerwise")
+    about = {"name": f"peerwise-{settings.method.replace(':', '-').replace('_', '-')}", "version": ours}
+    about |= {"description": f"{settings.method} of Peerwise", "license": "Apache-2.0"}
+    components = {"serverapp": "peerwise.run.flower.server:app", "clientapp": "peerwise.run.flower.client:app"}
+    app = {"publisher": "peerwise", "components": components, "config": settings.config()}
+    return {
+        "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+        "project": {**about, "dependencies": [f"peerwise[flower]=={ours}"]},
+        "tool": {"flwr": {"app": app}},
+    }

@@ -2,8 +2,8 @@
 
 from peerwise.run.peer.answering import Answers, predict
 from peerwise.run.peer.arrivals import Arrival, arrivals, in_use
+from peerwise.run.peer.connection import connect, outbox
 from peerwise.run.peer.doctor import Check, doctor
-from peerwise.run.peer.federated import fit_by_rounds
 from peerwise.run.peer.fitting import fit, read_bundle
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.founding import found, join, task_for
@@ -13,7 +13,7 @@ from peerwise.run.peer.methods import is_published, method_of
 from peerwise.run.peer.publishing import preview, publish, withdraw
 from peerwise.run.peer.pulling import pull
 from peerwise.run.peer.reviewing import decided, review
-from peerwise.run.peer.shelves import open_shelf, opened_shelf, outbox
+from peerwise.run.peer.rounds import fit_by_rounds
 from peerwise.run.peer.standing import status
 from peerwise.run.peer.training import train
 
@@ -24,6 +24,7 @@ __all__ = [
     "PeerFolder",
     "admit",
     "arrivals",
+    "connect",
     "decided",
     "doctor",
     "fit",
@@ -34,8 +35,6 @@ __all__ = [
     "join",
     "live",
     "method_of",
-    "open_shelf",
-    "opened_shelf",
     "outbox",
     "predict",
     "preview",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Site
 from peerwise.data.task import Cases, read_inputs
 from peerwise.errors import ParcelError
+from peerwise.federation import answer, answer_codes, answer_with_details
 from peerwise.methods import Method, OneShot
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
@@ -22,7 +23,6 @@ from peerwise.parcels import sha256
 from peerwise.run.peer.assurance import Assurance
 from peerwise.run.peer.fitting import BUNDLE, bundle_about, read_bundle
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.run.rounds import answer
 from peerwise.trust.explanation import remark
 from peerwise.trust.prediction_sets import LEVEL, PredictionSets, Verdict, check_level
 
@@ -93,11 +93,10 @@ def _answered(peer: PeerFolder, cases: Cases, worker: Worker, explain: int, leve
         raise ParcelError(f"{peer.bundle.folder} was replaced while it was read: try again.")
     X = cases.X
     with one_thread():
-        found = answer(method, site, X)
-        answers = method.answers(site, found)
         first = min(explain, len(X))
         opened = len(X) if trust else first
-        details = method.details(site, X[:opened]) if opened else {}
+        found, details = answer_with_details(method, site, X) if opened else (answer(method, site, X), {})
+        answers = answer_codes(method, site, found)
         notes = [_note(method, site, X[row : row + 1], int(answers[row]), details, row) for row in range(first)]
     failed = [f"model {name} gave no answer to some rows: {why}" for name, why in details.get("left_out", {}).items()]
     return Answers(
@@ -107,7 +106,7 @@ def _answered(peer: PeerFolder, cases: Cases, worker: Worker, explain: int, leve
         level=level,
         sets=sets,
         verdicts=sets.verdicts(found, answers, level, site.classes),
-        own=details.get("own"),
+        own=details["own"][:opened] if "own" in details else None,
         sites=_homes(details),
         trust=_by_site(details, opened),
         notes=notes,
@@ -136,7 +135,7 @@ def _by_site(details: Mapping[str, Any], rows: int) -> list[dict[str, float]]:
         return [{} for _ in range(rows)]
     senders = [_home(name) for name in details["models"]]
     found = []
-    for row in np.asarray(details["trust"]):
+    for row in np.asarray(details["trust"])[:rows]:
         total: dict[str, float] = {}
         for sender, weight in zip(senders, row, strict=True):
             total[sender] = total.get(sender, 0.0) + float(weight)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from peerwise.data import Site, digest
 from peerwise.errors import ParcelError
+from peerwise.federation import answer, answer_codes
 from peerwise.methods import Method, OneShot
 from peerwise.methods.one_shot import labelled_logits, pool_logits_of, pool_names
 from peerwise.methods.stacking_rows import train_and_val
-from peerwise.run.rounds import answer
 from peerwise.trust import PeerwiseClassifier, TrustLearner, learner_from_tree
 from peerwise.trust.frugal import Cascade
 from peerwise.trust.prediction_sets import PredictionSets
@@ -56,7 +56,7 @@ def assured(method: Method, site: Site, *, by_class: bool = False) -> Assurance:
     """From the site's state after it has learned. The cascade is fitted to train and validation rows."""
     test = site.test
     said = answer(method, site, test.X)
-    sets = PredictionSets.fit(said, test.y, method.answers(site, said), by_class=by_class)
+    sets = PredictionSets.fit(said, test.y, answer_codes(method, site, said), by_class=by_class)
     # Others, such as a graph neural network, would have to be trained dozens of times.
     cascade = (
         _cascade(method, site)
@@ -66,7 +66,7 @@ def assured(method: Method, site: Site, *, by_class: bool = False) -> Assurance:
     frugal = None
     if cascade is not None:
         said = _frugal_answers(cascade, site) if len(test) else np.zeros((0, len(site.classes)))
-        frugal = PredictionSets.fit(said, test.y, method.answers(site, said), by_class=by_class)
+        frugal = PredictionSets.fit(said, test.y, answer_codes(method, site, said), by_class=by_class)
     return Assurance(sets, frugal, None if cascade is None else cascade.to_tree(), rows_digest(site))
 
 

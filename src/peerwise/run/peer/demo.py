@@ -15,6 +15,7 @@ from peerwise.data.task import Task, task_from
 from peerwise.models.worker import Worker
 from peerwise.parcels import write_atomic
 from peerwise.run.peer.arrivals import arrivals
+from peerwise.run.peer.connection import outbox
 from peerwise.run.peer.fitting import BUNDLE, fit
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.founding import INVITE, REQUEST, found, join
@@ -23,7 +24,6 @@ from peerwise.run.peer.publishing import publish
 from peerwise.run.peer.pulling import pull
 from peerwise.run.peer.reviewing import decided
 from peerwise.run.peer.settings import FILE
-from peerwise.run.peer.shelves import outbox
 from peerwise.run.peer.training import train
 
 AT = "cleveland"  # founds the federation, and is the one that answers

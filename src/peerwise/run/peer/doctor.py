@@ -12,11 +12,10 @@ from typing import Literal
 
 from peerwise.data.task import check_rows
 from peerwise.errors import ConfigError, PeerwiseError
-from peerwise.exchange.certificates import certificate_facts
-from peerwise.exchange.shelf import Shelf
 from peerwise.models.worker import isolation
 from peerwise.parcels.signed import SKEW
 from peerwise.run.peer.folder import PeerFolder
+from peerwise.transport import Transport, certificate_facts
 
 ROOM = 2 * 2**30
 DAY = 86_400
@@ -34,7 +33,7 @@ class Check:
     text: str
 
 
-def doctor(peer: PeerFolder, shelf: Callable[[], Shelf]) -> list[Check]:
+def doctor(peer: PeerFolder, transport: Callable[[], Transport]) -> list[Check]:
     """Every check is made, whatever the others find."""
     _ = peer.settings  # a folder that is none is told as such
     found: list[Check] = []
@@ -54,7 +53,7 @@ def doctor(peer: PeerFolder, shelf: Callable[[], Shelf]) -> list[Check]:
             found.extend(Check(what, *told) for told in look(peer))
         except PeerwiseError as error:
             found.append(Check(what, "problem", str(error)))
-    return [*found, *_reach(peer, shelf)]
+    return [*found, *_reach(peer, transport)]
 
 
 Told = Iterator[tuple[Verdict, str]]
@@ -170,19 +169,19 @@ def _isolation(peer: PeerFolder) -> Told:
             yield "warning", f"{layer} is off: {state}"
 
 
-def _reach(peer: PeerFolder, shelf: Callable[[], Shelf]) -> list[Check]:
+def _reach(peer: PeerFolder, transport: Callable[[], Transport]) -> list[Check]:
     """Each peer by itself, so that one that hangs hides no other."""
     try:
         others = [name for name in peer.members if name != peer.name]
         if not others:
             return [Check("peers", "warning", "there are no other members yet")]
-        opened = shelf()
+        opened = transport()
     except PeerwiseError as error:
         return [Check("peers", "problem", str(error))]
     found = []
     for name in others:
         try:
-            shown = opened.manifest(name, "models")
+            shown = opened.fetch(name, "models")
             text = "can be reached" if shown else "can be reached, and has published nothing"
             found.append(Check("peers", "ok", f"{name} {text}"))
         except PeerwiseError as error:

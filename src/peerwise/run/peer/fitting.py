@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,23 +14,30 @@ from numpy.typing import NDArray
 from peerwise.data import Inputs, Rows, Sequences, Site
 from peerwise.data.task import Task
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
-from peerwise.exchange.shelf import Shelf
+from peerwise.federation import (
+    PEERS_LEFT_OUT,
+    Session,
+    answer_codes,
+    answer_with_details,
+    check_sites,
+    combine,
+    combines,
+    usable,
+)
+from peerwise.federation.method import FELL_BACK
 from peerwise.methods import Local, Method, OneShot
-from peerwise.methods.base import FELL_BACK
 from peerwise.methods.instability import instability
 from peerwise.methods.own_models import mean_probabilities
-from peerwise.methods.pool_models import PEERS_LEFT_OUT
 from peerwise.metrics import LOWER_IS_BETTER, accuracy, scores
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
-from peerwise.parcels.signed import unseal
 from peerwise.run.peer.arrivals import in_use, parcel_of
 from peerwise.run.peer.assurance import assured
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, made_method, method_of
 from peerwise.run.peer.record import Seen, save_record
 from peerwise.run.peer.training import trained
-from peerwise.run.rounds import begin, check_sites, combined, hear, speak
+from peerwise.transport import Transport
 
 BUNDLE = "bundle"
 AFTERWARDS = "afterwards"
@@ -40,13 +47,13 @@ FORMAT = 3
 def fit(
     peer: PeerFolder,
     worker: Worker,
-    shelf: Shelf | None = None,
+    transport: Transport | None = None,
     *,
     use_peers: bool = False,
     held_already: bool = False,
 ) -> dict[str, Any]:
-    """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``shelf``, what a
-    method shares after that (who has contributed how much) is published and fetched as well.
+    """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``transport``,
+    what a method shares after that (who has contributed how much) is published and fetched as well.
 
     Where the method is worse than the own models on the validation rows, by the task's metric, the bundle answers with
     the own models, unless ``use_peers``.
@@ -55,23 +62,23 @@ def fit(
     if not is_published(method):
         raise ConfigError(f"{method.called} has {method.rounds} rounds: expected a method that publishes models.")
     with nullcontext() if held_already else peer.held():
-        site = peer.site()
-        site.opener = worker.open
+        site = peer.site().replace(opener=worker.open)
         used = in_use(peer)
         check_sites(method, [site])
         with one_thread():
-            begin(method, site)
+            session = Session(method, site)
             later = isinstance(method, OneShot)  # it asks one model after the other
             said = {name: parcel_of(peer, used[name], later=later) for name in used}
-            said[peer.name] = speak(method, site, 0)
-            told, _ = combined(method, 0, dict(sorted(said.items())), {}, site.seed)
+            said[peer.name] = session.step(None, 0)
+            broadcast = combine(method, 0, dict(sorted(said.items())), {}, site.seed)[0]
+            content = broadcast.content if combines(method) else usable(method, broadcast.content, {})[0]
             before = copy.deepcopy(site.state)
-            hear(method, site, 0, told)
-            if method.rounds > 1 and shelf is not None:
-                _afterwards(peer, method, site, shelf, list(used))
+            session.step(broadcast, 1, shares=False)
+            if method.rounds > 1 and transport is not None:
+                _afterwards(peer, method, site, transport, list(used))
             seen = Seen()
             report = {
-                **measured(peer, method, replace(site, state=before), told, seen),
+                **measured(peer, method, site.replace(state=before), content, seen),
                 "peers": {name: arrival.version for name, arrival in used.items()},
                 "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
                 "fell_back": site.state.get(FELL_BACK),
@@ -81,18 +88,17 @@ def fit(
         return saved(peer, method, site, seen, report, use_peers=use_peers)
 
 
-def _afterwards(peer: PeerFolder, method: Method, site: Site, shelf: Shelf, peers: list[str]) -> None:
+def _afterwards(peer: PeerFolder, method: Method, site: Site, transport: Transport, peers: list[str]) -> None:
     """The second thing that a method says, heard of those who have said it by now."""
-    said = {peer.name: speak(method, site, 1)}
+    said = {peer.name: Session(method, site, site.state).step(None, 1)}
     with suppress(ParcelError, ExchangeError):  # of a list that has ended; nothing is learned from it: it tells more
         if said[peer.name]:
-            peer.exchange(shelf).say(AFTERWARDS, said[peer.name])
+            peer.signed(transport).publish(AFTERWARDS, said[peer.name])
     for name in peers:
         with suppress(ParcelError, ExchangeError):
-            exchange = peer.exchange(shelf)
-            found = exchange.fetch(name, AFTERWARDS)
+            found = peer.signed(transport).fetch(name, AFTERWARDS)
             if found is not None:
-                said[name] = unseal(found[0], exchange.blobs(found[0]))
+                said[name] = found.read()
     method.absorb(site, 1, {name: parcel for name, parcel in said.items() if parcel})
 
 
@@ -119,17 +125,18 @@ def unlearned_answers(
     """Class probabilities and answers for the validation rows of a site that is about to absorb, each half of them from
     what has not learned from that half: no figure is of rows that were learned from. A trust learner does without them
     all."""
-    order = site.rng("validation halves").permutation(len(site.val))
-    halves = [order] if isinstance(method, OneShot) else np.array_split(order, 2)
+    every = np.arange(len(site.val))
+    order = site.rng("validation halves").permutation(every)
+    halves = [every] if isinstance(method, OneShot) else np.array_split(order, 2)
     found, answers = np.empty((len(site.val), len(site.classes))), np.empty(len(site.val), np.int64)
     for half in (half for half in halves if len(half)):
         rest = site.val.take(np.setdiff1d(order, half))
-        probe = replace(site, val=rest, state=copy.deepcopy(site.state))
+        probe = site.replace(val=rest, state=copy.deepcopy(site.state))
         method.absorb(probe, 0, told)
-        found[half] = method.predict_proba(probe, site.val.X[half])
-        answers[half] = method.answers(probe, found[half])
+        found[half], details = answer_with_details(method, probe, site.val.X[half])
+        answers[half] = answer_codes(method, probe, found[half])
         if seen is not None and len(halves) == 1:
-            seen.look(method, probe, site, found)
+            seen.look(method, probe, site, answers, details)
     return found, answers
 
 
@@ -188,7 +195,7 @@ def saved(
     found = {**report, "own_models_answer": worse and not use_peers}
     save_record(peer, method, site, seen, found)
     if found["own_models_answer"]:
-        method, site = Local(), replace(site, state={"models": trained(site).files})
+        method, site = Local(), site.replace(state={"models": trained(site).files})
     save_bundle(peer, method, site, found, use_peers=use_peers, by_rounds=by_rounds)
     return found
 

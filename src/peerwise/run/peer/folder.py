@@ -25,13 +25,12 @@ from peerwise.data import Site
 from peerwise.data.site import site_of
 from peerwise.data.task import ColumnMap, Task, read_public, read_rows
 from peerwise.errors import ConfigError, NotTrusted, ParcelError, StorageError
-from peerwise.exchange.shelf import Shelf
-from peerwise.exchange.signed import SignedExchange
 from peerwise.parcels import Keep, Store, sha256, write_atomic
 from peerwise.parcels.signed import Identity, Ledger, Roster, Seen, canonical, strict_json
 from peerwise.parcels.store import remove_leftovers
 from peerwise.run.experiment import DEFAULT_MODELS
 from peerwise.run.peer.settings import FILE, Settings, check_models, read_settings
+from peerwise.transport import SignedTransport, Transport
 
 SECRET_BYTES = 32
 PATIENCE = 10.0  # seconds to wait for another command on the same folder
@@ -229,15 +228,16 @@ class PeerFolder:
         settings, task = self.settings, self.task
         group, time = settings.group or None, settings.time or None
         rows = read_rows(task, self.data_path, self.mapping, group=group, time=time)
-        site = site_of(rows, self.name, seed=settings.seed, recipes=self.models)
-        site.keep, site.secret = Keep(self.path / "work"), self.secret
+        site = site_of(rows, self.name, seed=settings.seed, recipes=self.models, class_balance=settings.class_balance)
+        site = site.replace(keep=Keep(self.path / "work"), secret=self.secret)
         if task.public is not None:
             if not settings.public:
                 raise ConfigError(
                     f"the task has public rows {task.public.name!r}: expected public = 'FILE' in {FILE}, the same file "
                     f"at every site."
                 )
-            site.public, site.public_set = read_public(task, self.path / settings.public, self.mapping)
+            public, public_set = read_public(task, self.path / settings.public, self.mapping)
+            site = site.replace(public=public, public_set=public_set)
         return site
 
     # ---- the others ------------------------------------------------------------------------------------------------
@@ -250,27 +250,25 @@ class PeerFolder:
     def bundle(self) -> Store:
         return Store(self.path / "bundle")
 
-    def exchange(
+    def signed(
         self,
-        shelf: Shelf,
+        transport: Transport,
         on_refused: Callable[[str, str, str], None] | None = None,
-        have: Path | None = None,
+        cache: Path | None = None,
         *,
         ended_too: bool = False,
-    ) -> SignedExchange:
-        """Refused once the list of members has ended, unless ``ended_too``. ``have``: a folder for what is fetched,
+    ) -> SignedTransport:
+        """Refused once the list of members has ended, unless ``ended_too``. ``cache``: a folder for what is fetched,
         which the caller cleans."""
-        return SignedExchange(
-            shelf,
-            name=self.name,
+        return SignedTransport(
+            transport,
             identity=self.identity,
             roster=self.known_roster() if ended_too else self.roster(),
-            federation=self.federation.task,
             seen=self.seen,
             clock=self.clock,
             lifetime=self.settings.lifetime,
             on_refused=on_refused,
-            have=have,
+            cache=cache,
         )
 
     def read_json(self, name: str) -> dict[str, Any]:

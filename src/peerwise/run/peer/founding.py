@@ -16,13 +16,13 @@ from typing import Any
 from peerwise.data.loaders.table import load_table
 from peerwise.data.task import Task, public_rows, task_from
 from peerwise.errors import ConfigError, NotTrusted, ParcelError
-from peerwise.exchange.certificates import make_authority, make_request, sign_request
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, fingerprint, opened, opened_by_itself, peer_name
 from peerwise.parcels.signed.fields import exact_fields, known_format
 from peerwise.parcels.signed.roster import MOST_ROTATIONS, present_key
 from peerwise.run.peer.folder import Federation, PeerFolder
 from peerwise.run.peer.settings import DAY, FILE, Meeting, Settings, check_models, settings_from
+from peerwise.transport import make_authority, make_request, sign_request
 
 INVITE, REQUEST = "invite.json", "request.json"
 LIST_DAYS = 90

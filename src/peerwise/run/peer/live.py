@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import closing
 
 from peerwise.errors import ConfigError, ExchangeError, PeerwiseError, reason
-from peerwise.exchange.zenoh_session import open_session
 from peerwise.models.worker import Worker
+from peerwise.run.peer.connection import connect_live, outbox
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.membership import show_list
 from peerwise.run.peer.pulling import pull, take_list
-from peerwise.run.peer.shelves import outbox, server, session_config, zenoh_shelf
+from peerwise.transport import Transport
 
 LIST_SECONDS = 30.0  # how often the list of members is asked for
 AGAIN_SECONDS = 5.0
@@ -30,7 +30,7 @@ def live(peer: PeerFolder, stop: threading.Event, tell: Tell, *, pull_seconds: f
     while not stop.is_set():
         known = peer.known_roster()
         try:
-            session = open_session(session_config(peer, listening=True))
+            transport = connect_live(peer, serve=True)
         except ExchangeError as error:
             if not opened:
                 raise
@@ -38,34 +38,32 @@ def live(peer: PeerFolder, stop: threading.Event, tell: Tell, *, pull_seconds: f
             stop.wait(AGAIN_SECONDS)
             continue
         opened = True
-        try:
-            with server(peer, session):
-                names = ", ".join(name for name in known.names if name != peer.name)
-                tell(f"{peer.name} is live at {peer.settings.meeting.listen}, list {known.version}: {names}")
-                _stay(peer, session, known.version, stop, tell, pull_seconds)
-        finally:
-            session.close()
+        with closing(transport):
+            names = ", ".join(name for name in known.names if name != peer.name)
+            tell(f"{peer.name} is live at {peer.settings.meeting.listen}, list {known.version}: {names}")
+            _stay(peer, transport, known.version, stop, tell, pull_seconds)
     tell("stopped")
 
 
-def _stay(peer: PeerFolder, session: Any, version: int, stop: threading.Event, tell: Tell, every: float) -> None:
+def _stay(
+    peer: PeerFolder, transport: Transport, version: int, stop: threading.Event, tell: Tell, every: float
+) -> None:
     """Until the list of members has changed, or the end."""
-    shelf = zenoh_shelf(peer, session)
     waited, before = every, dict[str, str]()
     while not stop.is_set():
         try:
             if every and waited >= every:
                 waited = 0.0
                 with Worker() as worker:
-                    told = pull(peer, shelf, worker)
-                now = {name: str(found["outcome"]) for name, found in told["peers"].items()}
+                    found = pull(peer, transport, worker)
+                now = {name: str(one["outcome"]) for name, one in found["peers"].items()}
                 for name, outcome in now.items():
                     if outcome not in (*QUIET, before.get(name)):
                         tell(f"{name}: {outcome}")
                 before = now
             else:
                 with peer.held():
-                    take_list(peer, shelf)
+                    take_list(peer, transport)
         except PeerwiseError as error:  # a site that stays outlives what one look has found
             tell(reason(error))
         if peer.known_roster().version != version:

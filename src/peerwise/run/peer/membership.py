@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.errors import ConfigError, NotTrusted, ParcelError
-from peerwise.exchange.certificates import sign_request
-from peerwise.exchange.shelf import Shelf
 from peerwise.parcels import write_atomic
 from peerwise.parcels.signed import Identity, Member, Roster, opened_by_itself, rotation
 from peerwise.run.peer.folder import PeerFolder
@@ -19,18 +17,19 @@ from peerwise.run.peer.founding import (
     welcome,
     write_invite,
 )
+from peerwise.transport import Transport, sign_request
 
 ROTATION = "rotation.json"
 
 
-def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[str, Any]:
+def admit(peer: PeerFolder, letter: Path, print_of: str, transport: Transport) -> dict[str, Any]:
     """Whatever file the other side has sent: a request (at the founder), a welcome or a new key."""
     data = read_letter(letter)
     with peer.held():
         if not peer.is_founder:
             return _welcomed(peer, letter, data)
         if (request := _opened(data, "request")) is not None:
-            return _admit(peer, request, print_of, shelf)
+            return _admit(peer, request, print_of, transport)
         try:
             roster = peer.known_roster().rotated(data, issued=peer.now())
         except ParcelError as error:
@@ -38,7 +37,7 @@ def admit(peer: PeerFolder, letter: Path, print_of: str, shelf: Shelf) -> dict[s
                 f"{letter} is neither the request.json of a site that wants to join nor the rotation.json of a member: "
                 f"{error}"
             ) from error
-        return _new_list(peer, roster, shelf, "rotated")
+        return _new_list(peer, roster, transport, "rotated")
 
 
 def _welcomed(peer: PeerFolder, letter: Path, data: bytes) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def _welcomed(peer: PeerFolder, letter: Path, data: bytes) -> dict[str, Any]:
         raise NotTrusted(f"{letter} is not a welcome by the founder {founder!r}: {error}") from error
 
 
-def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, shelf: Shelf) -> dict[str, Any]:
+def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, transport: Transport) -> dict[str, Any]:
     """A member by name and key, once a person has compared the fingerprint."""
     checked_letter(request, "request")
     if request["federation"] != peer.federation.task:
@@ -70,12 +69,12 @@ def _admit(peer: PeerFolder, request: dict[str, Any], print_of: str, shelf: Shel
     roster = peer.known_roster()
     if member not in roster.members:
         roster = roster.with_member(member, issued=peer.now())
-        _new_list(peer, roster, shelf, "admitted", member=member.name, key=member.key)
+        _new_list(peer, roster, transport, "admitted", member=member.name, key=member.key)
     letter = welcome(peer, peer.roster_path.read_bytes(), member, certificate)
     return {"member": member.name, "list": roster.version, "members": roster.names, "welcome": str(letter)}
 
 
-def revoke(peer: PeerFolder, name: str, why: str, shelf: Shelf) -> dict[str, Any]:
+def revoke(peer: PeerFolder, name: str, why: str, transport: Transport) -> dict[str, Any]:
     """From the next pull on nobody takes anything of that site."""
     _founder_only(peer)
     if not why.strip():
@@ -84,17 +83,17 @@ def revoke(peer: PeerFolder, name: str, why: str, shelf: Shelf) -> dict[str, Any
         raise ConfigError(f"{name!r} is the founder: expected another member. Nobody could sign the next list.")
     with peer.held():
         roster = peer.known_roster().revoked(name, why, issued=peer.now())
-        return _new_list(peer, roster, shelf, "revoked", member=name, why=why)
+        return _new_list(peer, roster, transport, "revoked", member=name, why=why)
 
 
-def renew(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+def renew(peer: PeerFolder, transport: Transport) -> dict[str, Any]:
     """The same members for another period."""
     _founder_only(peer)
     with peer.held():
-        return _new_list(peer, peer.known_roster().renewed(peer.now()), shelf, "renewed")
+        return _new_list(peer, peer.known_roster().renewed(peer.now()), transport, "renewed")
 
 
-def rotate(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+def rotate(peer: PeerFolder, transport: Transport) -> dict[str, Any]:
     """A new key for this site. A member sends the statement to the founder and goes on with the old key until the list
     has the new one; the founder's list has it at once."""
     with peer.held():
@@ -107,28 +106,31 @@ def rotate(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
             peer.ledger.add("rotation", key=Identity.load(fresh).public)
             return {"site": peer.name, "rotation": str(peer.path / ROTATION)}
         roster = peer.known_roster().rotated(statement, issued=peer.now())
-        _show(peer, roster.signed(Identity.load(fresh)), shelf)
+        _show(peer, roster.signed(Identity.load(fresh)), transport)
         peer.take_next_key()
         write_invite(peer, peer.settings)
         peer.ledger.add("rotated", version=roster.version, key=peer.identity.public)
         return {"site": peer.name, "list": roster.version, "fingerprint": peer.identity.fingerprint}
 
 
-def show_list(peer: PeerFolder, shelf: Shelf) -> None:
-    """At the founder: where the others find it, unless it is there already."""
-    if peer.is_founder and shelf.manifest(peer.name, "roster") != peer.roster_path.read_bytes():
-        shelf.put("roster", peer.roster_path.read_bytes(), {})
+def show_list(peer: PeerFolder, transport: Transport) -> None:
+    """At the founder: publish the list, unless it is published already."""
+    if not peer.is_founder:
+        return
+    data, published = peer.roster_path.read_bytes(), transport.fetch(peer.name, "roster")
+    if published is None or published.manifest != data:
+        transport.publish("roster", data, {})
 
 
-def _new_list(peer: PeerFolder, roster: Roster, shelf: Shelf, what: str, **facts: Any) -> dict[str, Any]:
-    _show(peer, roster.signed(peer.identity), shelf)
+def _new_list(peer: PeerFolder, roster: Roster, transport: Transport, what: str, **facts: Any) -> dict[str, Any]:
+    _show(peer, roster.signed(peer.identity), transport)
     peer.ledger.add(what, version=roster.version, **facts)
     return {"list": roster.version, "expires": roster.expires, "members": roster.names}
 
 
-def _show(peer: PeerFolder, data: bytes, shelf: Shelf) -> None:
+def _show(peer: PeerFolder, data: bytes, transport: Transport) -> None:
     write_atomic(peer.roster_path, data)
-    show_list(peer, shelf)
+    show_list(peer, transport)
 
 
 def _founder_only(peer: PeerFolder) -> None:

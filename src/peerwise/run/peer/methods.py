@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from peerwise.federation import combines
 from peerwise.methods import Method, make_method, method_parameters
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.training import FOLDS
-from peerwise.run.rounds import combines
 
 
 def method_of(peer: PeerFolder) -> Method:

@@ -7,8 +7,7 @@ from typing import Any
 
 from peerwise.data import Site, digest
 from peerwise.errors import ConfigError, ExchangeError, MayNotLeave, ParcelError
-from peerwise.exchange.shelf import Shelf
-from peerwise.exchange.signed import SignedExchange
+from peerwise.federation import Session, check_sites, privacy_of
 from peerwise.methods import Method
 from peerwise.models import ZOO, OnnxModel, Recipe, one_thread, own_recipe
 from peerwise.parcels import Parcel, sha256
@@ -18,7 +17,7 @@ from peerwise.parcels.promise import named_classes
 from peerwise.parcels.signed import canonical, opened
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, method_of
-from peerwise.run.rounds import begin, check_sites, speak
+from peerwise.transport import SignedTransport, Transport
 
 TOPIC = "models"
 PUBLISHED = "published.json"
@@ -44,10 +43,9 @@ def outgoing(peer: PeerFolder, *, allow: str = "") -> Outgoing:
         )
     check_sites(method, [site])
     with one_thread():
-        begin(method, site)
-        said = speak(method, site, 0)
+        said = Session(method, site).step(None, 0)
         # Counts with noise that is accounted for may leave from leaves of any size.
-        min_leaf = 0 if method.privacy(site) is not None else peer.settings.min_leaf
+        min_leaf = 0 if privacy_of(method, site) is not None else peer.settings.min_leaf
         models = {name: cleaned(data) for name, data in said.get("models", {}).items()}
         findings: dict[str, dict[str, Any]] = {}
         held: dict[str, str] = {}
@@ -97,7 +95,7 @@ def _recipe(peer: PeerFolder, name: str) -> Recipe | None:
 
 
 def _card(peer: PeerFolder, method: Method, site: Site, findings: dict[str, Any], allowed: str) -> dict[str, Any]:
-    spent = method.privacy(site)
+    spent = privacy_of(method, site)
     privacy = None if spent is None else Privacy(spent["epsilon"], spent.get("delta") or 0.0, *_unit(spent))
     present = sorted(set(site.train.y.tolist()))
     training = {"classes_trained_on": named_classes([site.classes[code] for code in present])}
@@ -123,12 +121,12 @@ def _unit(spent: dict[str, Any]) -> tuple[str, str]:
     return ("client" if spent["unit"] == "site" else "record"), str(spent.get("accountant") or "exact")
 
 
-def preview(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any]:
+def preview(peer: PeerFolder, transport: Transport, *, allow: str = "") -> dict[str, Any]:
     """Exactly what would leave, to the byte; nothing is sent."""
     with peer.held():
         going = outgoing(peer, allow=allow)
-        exchange = peer.exchange(shelf)
-        sealed, blobs = exchange.sealed(TOPIC, going.parcel, going.card)
+        signed = peer.signed(transport)
+        sealed, blobs = signed.sealed(TOPIC, going.parcel, going.card)
         payload = opened(sealed, "manifest", [peer.identity.public])
         return {
             "to": [name for name in peer.known_roster().names if name != peer.name],
@@ -140,11 +138,11 @@ def preview(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
         }
 
 
-def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any]:
+def publish(peer: PeerFolder, transport: Transport, *, allow: str = "") -> dict[str, Any]:
     """Sign and lay out. Models that have not changed since, and have half their time ahead, are not shown again. Those
     that may not leave stay here, where they answer beside the others; if none may leave, that is an error."""
     with peer.held():
-        exchange = peer.exchange(shelf)
+        signed = peer.signed(transport)
         going = outgoing(peer, allow=allow)
         if going.held and not going.parcel["models"]:
             name, why = next(iter(going.held.items()))
@@ -154,9 +152,9 @@ def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
         content = sha256(going.parcel.encode()[0] + canonical(going.card))
         last = peer.read_json(PUBLISHED)
         half = peer.now() + peer.settings.lifetime // 2
-        if last.get("content") == content and last["expires"] > half and _is_shown(exchange, last["version"]):
+        if last.get("content") == content and last["expires"] > half and _is_shown(signed, last["version"]):
             return {"version": last["version"], "again": False, "expires": last["expires"], **left}
-        manifest = exchange.say(TOPIC, going.parcel, going.card)
+        manifest = signed.publish(TOPIC, going.parcel, going.card)
         stay = sorted(set(going.held) - set(models))
         peer.ledger.add("published", version=manifest.version, models=models, held=stay, why=allow)
         shown = {"version": manifest.version, "expires": manifest.expires}
@@ -164,33 +162,33 @@ def publish(peer: PeerFolder, shelf: Shelf, *, allow: str = "") -> dict[str, Any
         return {**shown, "again": True, "bytes": manifest.nbytes, **left}
 
 
-def _is_there(exchange: SignedExchange) -> bool:
-    """Whether this site has something on the shelf, be it expired or under a former key."""
+def _is_there(signed: SignedTransport) -> bool:
+    """Whether this site has published something, be it expired or under a former key."""
     try:
-        found = exchange.fetch(exchange.name, TOPIC)
+        found = signed.fetch(signed.name, TOPIC)
     except ParcelError:
         return True
-    return found is not None and found[0].withdrawn is None
+    return found is not None and found.manifest.withdrawn is None
 
 
-def _is_shown(exchange: SignedExchange, version: int) -> bool:
+def _is_shown(signed: SignedTransport, version: int) -> bool:
     """Whether all of it can still be read by the members: a place can be emptied, and a key replaced."""
     try:
-        found = exchange.fetch(exchange.name, TOPIC)
-        return found is not None and found[0].version == version and bool(exchange.blobs(found[0]))
+        found = signed.fetch(signed.name, TOPIC)
+        return found is not None and found.manifest.version == version and bool(found.read())
     except (ParcelError, ExchangeError):
         return False
 
 
-def withdraw(peer: PeerFolder, shelf: Shelf, why: str) -> dict[str, Any]:
+def withdraw(peer: PeerFolder, transport: Transport, why: str) -> dict[str, Any]:
     """Take back what was published: peers remove it at their next pull."""
     if not why.strip():
         raise ConfigError("the reason is empty: expected --why TEXT, which the peers and the ledger keep.")
     with peer.held():
-        exchange = peer.exchange(shelf, ended_too=True)  # to take back, nobody waits for the founder
-        if not _is_there(exchange) and not peer.read_json(PUBLISHED):  # the latter after a kill in the midst of this
+        signed = peer.signed(transport, ended_too=True)  # to take back, nobody waits for the founder
+        if not _is_there(signed) and not peer.read_json(PUBLISHED):  # the latter after a kill in the midst of this
             raise ConfigError(f"{peer.name} has published nothing: there is nothing to withdraw.")
-        manifest = exchange.withdraw(TOPIC, why)
+        manifest = signed.withdraw(TOPIC, why)
         peer.ledger.add("withdrew", version=manifest.version, why=why)
         peer.write_json(PUBLISHED, {})
         return {"version": manifest.version, "why": why}

@@ -13,18 +13,17 @@ import numpy as np
 
 from peerwise.data import Site
 from peerwise.errors import ClassMismatch, ExchangeError, ParcelError, PeerwiseError, StorageError, reason
-from peerwise.exchange.shelf import Shelf
-from peerwise.exchange.signed import SignedExchange
-from peerwise.models.worker import Worker, contract
+from peerwise.models.worker import Worker
 from peerwise.parcels import Parcel, write_atomic
 from peerwise.parcels.card import check_card
-from peerwise.parcels.gate import Gate, ModelFacts, broke_the_worker, checked_models
+from peerwise.parcels.gate import Gate, ModelFacts, admitted_models, checked_models
 from peerwise.parcels.promise import promising
-from peerwise.parcels.signed import Manifest, unseal
+from peerwise.parcels.signed import Manifest
 from peerwise.run.peer.arrivals import Decided, arrivals, decisions, forget, forget_older, in_use, keep_arrival
 from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.membership import show_list
+from peerwise.transport import SignedParcel, SignedTransport, Transport
 
 TOPIC = "models"
 FETCHED = "fetched"
@@ -41,7 +40,7 @@ class Here:
     each member once, and changes nothing of the others."""
 
     peer: PeerFolder
-    exchange: SignedExchange
+    signed: SignedTransport
     site: Site
     gate: Gate
     worker: Worker
@@ -49,14 +48,14 @@ class Here:
     decided: Mapping[tuple[str, int], tuple[Decided, str, str]]
 
 
-def pull(peer: PeerFolder, shelf: Shelf, worker: Worker) -> dict[str, Any]:
+def pull(peer: PeerFolder, transport: Transport, worker: Worker) -> dict[str, Any]:
     """What became of each member's models, and whether the fitted pool had to change at once."""
     with peer.held():
-        members = take_list(peer, shelf)
+        members = take_list(peer, transport)
         peer.take_next_key()
-        exchange = peer.exchange(shelf, have=peer.path / FETCHED)
+        signed = peer.signed(transport, cache=peer.path / FETCHED)
         versions = {(arrival.site, arrival.version): arrival.decided for arrival in arrivals(peer)}
-        here = Here(peer, exchange, peer.site(), Gate(worker), worker, versions, decisions(peer.ledger))
+        here = Here(peer, signed, peer.site(), Gate(worker), worker, versions, decisions(peer.ledger))
         looked = {name: _tried(here, name, partial(_looked, here, name)) for name in others(peer)}
         peers = looked | _fetched(here, looked)
         for name in {site for site, _ in versions} - set(peers):
@@ -71,24 +70,24 @@ def others(peer: PeerFolder) -> list[str]:
     return [name for name in peer.roster().names if name != peer.name]
 
 
-def take_list(peer: PeerFolder, shelf: Shelf) -> dict[str, Any]:
+def take_list(peer: PeerFolder, transport: Transport) -> dict[str, Any]:
     """The newest list of members that the founder signed, if it can be had; an older one is never taken."""
     known = peer.known_roster()
-    show_list(peer, shelf)
+    show_list(peer, transport)
     try:
-        data = peer.roster_path.read_bytes() if peer.is_founder else shelf.manifest(peer.federation.founder, "roster")
+        shown = transport.fetch(peer.federation.founder, "roster")
     except ExchangeError as error:
         return {"version": known.version, "expires": known.expires, "note": str(error)}
-    if data is None:
+    if shown is None:
         return {"version": known.version, "expires": known.expires, "note": "the founder shows none"}
     try:
-        found = peer.heard_roster(data)
+        found = peer.heard_roster(shown.manifest)
     except ParcelError as error:
         note_once(peer, peer.federation.founder, "roster", reason(error))
         return {"version": known.version, "expires": known.expires, "note": reason(error)}
     if found.version > known.version:
         peer.ledger.add("list", version=found.version, members=len(found.members))
-        write_atomic(peer.roster_path, data)
+        write_atomic(peer.roster_path, shown.manifest)
     return {"version": found.version, "expires": found.expires, "note": ""}
 
 
@@ -106,25 +105,25 @@ def _tried(here: Here, name: str, step: Callable[[], Any]) -> Any:
         return {"outcome": "refused", "why": reason(error)}
 
 
-def _looked(here: Here, name: str) -> Outcome | Manifest:
-    """What a member says, without any of its models; a manifest if they are new."""
-    found = here.exchange.fetch(name, TOPIC)
+def _looked(here: Here, name: str) -> Outcome | SignedParcel:
+    """The outcome for a member whose models are not fetched; its parcel, unread, if they are new."""
+    found = here.signed.fetch(name, TOPIC)
     if found is None:
         return {"outcome": "nothing", "why": "it has published nothing"}
-    manifest = found[0]
+    manifest = found.manifest
     if manifest.withdrawn is not None:
         return _withdrawn(here.peer, manifest)
     if (name, manifest.version) in here.versions:
         _follow(here, manifest)  # a pull that was killed may have left that to this one
         return {"outcome": "known", "version": manifest.version}
     _check_claims(here.peer, check_card(manifest.card))
-    return manifest
+    return found
 
 
-def _fetched(here: Here, looked: Mapping[str, Outcome | Manifest]) -> dict[str, Outcome]:
+def _fetched(here: Here, looked: Mapping[str, Outcome | SignedParcel]) -> dict[str, Outcome]:
     """Newer versions of the peers that this site has, and of the others as many as the settings allow, the most
     promising first. One whose models do not pass takes no place."""
-    new = {name: found for name, found in looked.items() if isinstance(found, Manifest)}
+    new = {name: found for name, found in looked.items() if isinstance(found, SignedParcel)}
     most = here.peer.settings.most_peers
     taken_back = {name for name, found in looked.items() if isinstance(found, dict) and found["outcome"] == "withdrawn"}
     have = {site for (site, _), what in here.versions.items() if what != "refused" and site in looked} - taken_back
@@ -142,15 +141,15 @@ def _fetched(here: Here, looked: Mapping[str, Outcome | Manifest]) -> dict[str, 
     return outcomes
 
 
-def _promising(here: Here, new: Mapping[str, Manifest]) -> list[str]:
+def _promising(here: Here, new: Mapping[str, SignedParcel]) -> list[str]:
     labels, site = np.concatenate([here.site.train.y, here.site.val.y]), here.site
     shares = np.bincount(labels, minlength=len(site.classes)) / len(labels)
-    cards = {name: manifest.card or {} for name, manifest in new.items()}
+    cards = {name: found.manifest.card or {} for name, found in new.items()}
     return promising(cards, dict(zip(site.classes, shares.tolist(), strict=True)), here.peer.name)
 
 
-def _take_in(here: Here, manifest: Manifest) -> Outcome:
-    peer, parcel = here.peer, unseal(manifest, here.exchange.blobs(manifest))
+def _take_in(here: Here, found: SignedParcel) -> Outcome:
+    peer, manifest, parcel = here.peer, found.manifest, found.read()
     passed, facts, left_out = admitted(parcel, manifest.site, here.site, peer.task.inputs, here.gate, here.worker)
     for model, why in left_out.items():
         note_once(peer, manifest.site, model, why, version=manifest.version)
@@ -174,25 +173,17 @@ def admitted(
             f"site {sender!r} answers over {repr(parcel.get('classes'))[:200]}: expected {list(site.classes)}, as the "
             f"task has them, in this order."
         )
-    rows = (site.val if len(site.val) else site.train).X[:TRIED]
-    passed: dict[str, bytes] = {}
-    facts: dict[str, Any] = {}
-    left_out: dict[str, str] = {}
-    broken = ""
-    for name, data in sorted(models.items()):
-        if broken:
-            left_out[name] = f"not looked at, because of {broken!r} of the same site: {left_out[broken]}"
-            continue
-        try:
-            found = gate.check(data, inputs=inputs, classes=len(site.classes))
-            _check_names(found, site, sender)
-            open_set = found.outputs > len(site.classes)
-            contract(worker.open(data, f"{name}@{sender}"), rows, len(site.classes), unknown=open_set)
-            passed[name], facts[name] = data, asdict(found)
-        except PeerwiseError as error:
-            left_out[name] = reason(error)
-            broken = name if broke_the_worker(error) else ""
-    return passed, facts, left_out
+    found = admitted_models(
+        models,
+        sender,
+        worker,
+        inputs=inputs,
+        classes=len(site.classes),
+        rows=(site.val if len(site.val) else site.train).X[:TRIED],
+        gate=gate,
+        check=lambda facts: _check_names(facts, site, sender),
+    )
+    return found.passed, {name: asdict(facts) for name, facts in found.facts.items()}, found.left_out
 
 
 def _check_claims(peer: PeerFolder, card: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from peerwise.data import Site
 from peerwise.errors import BrokenFile, ConfigError, ParcelError
+from peerwise.federation import RUN, privacy_of
 from peerwise.methods import Method, OneShot
 from peerwise.methods.registry import base_name
 from peerwise.parcels import Store
@@ -21,7 +22,6 @@ from peerwise.run.finished import Run, results_of
 from peerwise.run.opened import can_open, in_order, opened_case, rows_in_turn, shown_case
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.provenance import bare, environment
-from peerwise.run.rounds import RUN
 
 RECORD, BUNDLE = "record", "bundle"
 FORMAT = 1
@@ -42,10 +42,11 @@ class Seen:
     details: dict[str, Any] = field(default_factory=dict)
     opened: dict[str, Any] | None = None
 
-    def look(self, method: Method, probe: Site, site: Site, ours: NDArray[np.float64]) -> None:
+    def look(
+        self, method: Method, probe: Site, site: Site, answers: NDArray[np.int64], details: dict[str, Any]
+    ) -> None:
         """At a site as it has just given these answers to all its validation rows."""
-        self.details = {key: value for key, value in method.details(probe, site.val.X).items() if key != "left_out"}
-        self.details["answers"] = method.answers(probe, ours)
+        self.details = {key: value for key, value in details.items() if key != "left_out"} | {"answers": answers}
         if not can_open(method) or "own" not in self.details:
             return
         assert isinstance(method, OneShot)
@@ -88,7 +89,7 @@ def save_record(peer: PeerFolder, method: Method, site: Site, seen: Seen, report
         "curves": curves,
         "seconds": {"train": run["seconds"].get("share", 0.0), "fit": run["seconds"].get("absorb", 0.0)},
         "received": run["received"] or None,
-        "privacy": method.privacy(site),
+        "privacy": privacy_of(method, site),
         "provenance": {
             "data": {"name": bare(str(peer.data_path.name)), "rows": sum(map(len, (site.train, site.val, site.test)))},
             "task": peer.federation.task,

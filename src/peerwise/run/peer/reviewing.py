@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Rows, Site
+from peerwise.federation import full_name
 from peerwise.methods.own_models import mean_probabilities
-from peerwise.methods.pool_models import full_name, pool_logits
+from peerwise.methods.pool_models import pool_logits
 from peerwise.metrics import scores
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
@@ -27,8 +28,7 @@ def review(peer: PeerFolder, worker: Worker, site_name: str | None = None) -> di
     there, its size and card, and what was decided."""
     with peer.held():
         wanted = [newest(peer, site_name)] if site_name is not None else arrivals(peer)
-        site = peer.site()
-        site.opener = worker.open
+        site = peer.site().replace(opener=worker.open)
         rows = site.val if len(site.val) else site.train
         with one_thread():
             own = trained(site)

@@ -12,7 +12,7 @@ import tomli_w
 
 from peerwise.errors import ConfigError
 from peerwise.methods import check_settings, method_class
-from peerwise.methods.registry import check_method
+from peerwise.methods.registry import check_method, is_path
 from peerwise.models import ZOO, own_recipe
 from peerwise.models.own_recipe import check_names
 from peerwise.parcels.signed import peer_name
@@ -42,6 +42,8 @@ class Settings:
     """``data``: this site's labelled rows (relative to the folder); ``columns`` and ``codes`` say what the task's
     columns and values are called there, ``group`` and ``time`` name local columns that are no features.
 
+    ``class_balance`` "balanced": classes count alike, however rare, in the training of methods with rounds, in the
+    choice of their best round and in the answers of ``peerwise``.
     ``ask``: how often a person decides on a peer's models: "first" (its later versions follow by themselves), "always"
     (every version), or "never". Nothing skips the gate.
     ``sets``: whether prediction sets hold the truth as often as promised over all cases together ("marginal") or for
@@ -61,6 +63,7 @@ class Settings:
     models: list[str] = field(default_factory=list)
     method: str = "peerwise"
     method_settings: dict[str, Any] = field(default_factory=dict)
+    class_balance: Literal["none", "balanced"] = "none"
     licence: str = ""
     ask: Literal["first", "always", "never"] = "first"
     sets: Literal["marginal", "by-class"] = "marginal"
@@ -126,6 +129,11 @@ def _check(settings: Settings, where: str) -> None:
     if settings.valid_days > LONGEST:
         raise ConfigError(f"{where}: valid_days is {settings.valid_days}: expected at most {LONGEST}.")
     check_names(settings.models)
+    if is_path(settings.method):  # reading a site's settings imports nothing of anybody's
+        raise ConfigError(
+            f"{where}: method {settings.method!r} is not registered: expected a name. A package of yours registers one "
+            f"by an entry point."
+        )
     if getattr(method_class(settings.method), "simulation_only", False):
         raise ConfigError(f"{where}: method {settings.method!r} moves rows between sites: expected one that does not.")
     check_method(settings.method, settings.method_settings)

@@ -1,0 +1,58 @@
+"""What `simulate` was given as objects, by the names that stand for them in its `Experiment`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from peerwise.data import Partition
+from peerwise.errors import ConfigError
+from peerwise.methods import Method
+from peerwise.methods.registry import MadeMethod, made_method
+from peerwise.models import Recipe
+from peerwise.models.own_recipe import made_recipe
+from peerwise.registry import path_of, registered_name
+from peerwise.trust import TrustLearner
+
+
+@dataclass(frozen=True)
+class Objects:
+    methods: Mapping[str, MadeMethod] = field(default_factory=dict)
+    models: Mapping[str, Recipe] = field(default_factory=dict)
+    partition: Partition | None = None
+
+
+NO_OBJECTS = Objects()
+
+
+def named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
+    """The keys of an experiment with names in place of objects, and the objects by these names."""
+    plain = dict(settings)
+    methods: dict[str, MadeMethod] = {}
+    models: dict[str, Recipe] = {}
+    if isinstance(given := settings.get("methods"), list | tuple | Method | TrustLearner):
+        plain["methods"], of_methods = [], dict(settings.get("method") or {})
+        for each in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(each, type) and issubclass(each, Method | TrustLearner):
+                raise ConfigError(f"methods holds the class {each.__name__}: expected an object, {each.__name__}(...).")
+            if isinstance(each, Method | TrustLearner):
+                name, chosen, made = made_method(each)
+                methods[name] = made
+                of_methods |= {name: chosen} if chosen else {}
+                each = name
+            plain["methods"].append(each)
+        plain |= {"method": of_methods} if of_methods else {}
+    if isinstance(given := settings.get("models"), list | tuple | Recipe) or callable(given):
+        plain["models"] = []
+        for each in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(each, Recipe) or callable(each):
+                name, recipe = made_recipe(each)
+                models[name] = recipe
+                each = name
+            plain["models"].append(each)
+    partition = settings.get("partition")
+    if not callable(partition):
+        return plain, Objects(methods, models)
+    plain["partition"] = registered_name(partition, "partitions") or path_of(partition)
+    return plain, Objects(methods, models, partition)

@@ -1,0 +1,393 @@
+"""One method over the sites of one seed, round by round, in this process or in workers, going on where it stopped."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from peerwise.data import Site, work_anew
+from peerwise.errors import ModelError, ParcelError, reason
+from peerwise.federation import (
+    PEERS_LEFT_OUT,
+    RUN,
+    AnswersTogether,
+    Broadcast,
+    Method,
+    Session,
+    State,
+    TrainsTogether,
+    blank_record,
+    check_sites,
+    combine,
+    combines,
+)
+from peerwise.models import one_thread
+from peerwise.parcels import Keep, Parcel
+from peerwise.run.checkpoint import Checkpoint, Saved
+from peerwise.run.executors import Handle, Workers, open_workers
+from peerwise.run.folder import RunFolder
+from peerwise.run.participation import Participation
+from peerwise.run.work import Job, Outcome, Part, in_worker, judge_sites, predict_sites, step_sites
+
+Observer = Callable[[dict[str, Any]], None]
+Predictions = dict[str, dict[str, Any]]
+
+# Sites in one task, for methods that work on many at once: no setting changes these numbers, as last digits may depend
+# on them. Fewer sites than the first are each a task of their own, which workers can share.
+FEWEST_TOGETHER, MOST_TOGETHER = 32, 128
+CHECKPOINT_SECONDS = 5.0  # between two checkpoints, at least
+CHECKPOINT_SHARE = 20  # and so many times as long as the last one took to write
+
+
+@dataclass
+class MethodRun:
+    """``finish`` gives the predictions at every site. A site where a step fails takes no further part; something
+    simpler answers there, and its predictions say so. If a step fails at all sites still at work, the run stops: they
+    try again when it goes on. Without a folder nothing is written, and the first error at any site is raised."""
+
+    name: str
+    method: Method
+    sites: list[Site]
+    folder: RunFolder | None
+    workers: Workers
+    tell: Observer
+    participation: Participation = field(default_factory=Participation)
+
+    def __post_init__(self) -> None:
+        self._at: Checkpoint | None = None
+        self._sessions: dict[str, Session] = {}  # in this process, from step to step
+        self._saved_at, self._saving_takes = time.monotonic(), 0.0
+
+    def finish(self) -> Predictions:
+        if self.folder is not None and (known := self.folder.load_predictions(self.name)) is not None:
+            return known
+        self.train()
+        return self.predict()
+
+    def train(self) -> None:
+        """All rounds; afterwards each site's state is the one that answers."""
+        if self.at.finished:
+            return
+        try:
+            with one_thread() if self.workers.in_process else nullcontext():
+                for round in range(self.at.round, self.method.rounds + 1):
+                    self._round(round)
+                self._conclude()
+        finally:
+            if not self.at.finished and self.at.sessions:
+                self._save()
+            self._sessions.clear()
+        self._save()
+
+    def score(self) -> float:
+        """After training, the accuracy on validation rows of the states that answer: the mean over the sites that have
+        validation rows, 0 where the method failed and left no such state; NaN if there is nothing to take a mean of."""
+        found = {name: saved.state[RUN].get("best_score") for name, saved in self.at.sessions.items()}
+        working = [site for site in self.sites if site.name not in self.at.failed]
+        unjudged = [site for site in working if len(site.val) and found.get(site.name) is None]
+        for outcome in self._map(judge_sites, [[site] for site in unjudged]):
+            found[outcome.site] = 0.0 if outcome.failure else outcome.value
+        known = [found.get(site.name) for site in self.sites if len(site.val)]
+        scores = [0.0 if score is None else score for score in known]
+        return sum(scores) / len(scores) if scores else math.nan
+
+    def predict(self) -> Predictions:
+        """Answer the test rows at every site."""
+        predictions: Predictions = {}
+        failures = dict(self.at.failed)
+        inbox = self.at.parcels
+        together = isinstance(self.method, AnswersTogether)
+        waiting = self.sites
+        for last in (False, True):  # where the method cannot answer, something simpler does
+            failed: dict[str, Outcome] = {}
+            for outcome in self._map(predict_sites, self._chunks(waiting, together), inbox, failures=failures):
+                if outcome.failure is not None:
+                    failed[outcome.site] = outcome
+                    self._tell_failure(outcome)
+                    continue
+                predictions[outcome.site] = outcome.value
+                self.tell({"event": "predicted", "run": self.name, "site": outcome.site})
+                for model, why in outcome.value["peers_left_out"].items():
+                    self.tell({"event": "left out", "run": self.name, "site": outcome.site, "model": model, "why": why})
+            at_work = {site.name for site in self.sites} - set(self.at.failed)
+            if failed and (last or set(failed) >= at_work):
+                raise self._failed_everywhere(next(iter(failed.values())))
+            failures |= {name: outcome.failure or {} for name, outcome in failed.items()}
+            waiting = [site for site in self.sites if site.name in failed]
+        predictions = {site.name: predictions[site.name] for site in self.sites}
+        if self.folder is not None:
+            self.folder.save_predictions(self.name, predictions)
+        return predictions
+
+    @property
+    def at(self) -> Checkpoint:
+        """Where the run stands: as it was left, or at its beginning."""
+        if self._at is None:
+            self._at = self._left() or Checkpoint()
+        return self._at
+
+    def _left(self) -> Checkpoint | None:
+        if self.folder is None or not self.folder.has_states(self.name):
+            return None
+        try:
+            return self.folder.load_states(self.name)
+        except ParcelError as error:
+            self.tell({"event": "warning", "run": self.name, "why": f"{error} Going on from the beginning."})
+            return None
+
+    def _save(self) -> None:
+        if self.folder is not None:
+            started = time.monotonic()
+            self.folder.save_states(self.name, self.at)
+            self._saved_at = time.monotonic()
+            self._saving_takes = self._saved_at - started
+
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved_at > max(CHECKPOINT_SECONDS, CHECKPOINT_SHARE * self._saving_takes):
+            self._save()
+
+    def _round(self, round: int) -> None:
+        started = time.perf_counter()
+        at = self.at
+        working = [site.name for site in self.sites if site.name not in at.failed]
+        # A method with one round has all sites in it.
+        participation = self.participation if self.method.rounds > 1 else Participation()
+        present = [] if round == self.method.rounds else participation.present(working, round)
+        sharing = set(participation.sharing(present, round))
+        before = participation.present(working, round - 1) if round else []
+        absorbing = {*before, *present}  # the broadcast at the end of a round is for all who were there
+        failed = self._step(round, absorbing, sharing)
+        first = sharing if not at.has_shared else set()
+        if failed and (set(failed) >= set(working) or (first and set(failed) >= first)):
+            raise self._failed_everywhere(next(iter(failed.values())))
+        for name, outcome in failed.items():
+            record = (outcome.state or {RUN: blank_record()})[RUN]
+            saved = at.sessions.get(name, Saved({}))
+            at.sessions[name] = Saved({**saved.state, RUN: record}, outcome.best or saved.best)
+            at.failed[name] = outcome.failure or {}
+        took_part = sorted(sharing - set(failed))
+        at.has_shared = at.has_shared or bool(took_part)
+        if took_part:
+            self._combine(round, {name: at.parcels[name] for name in took_part if name in at.parcels})
+        at.round, at.done = round + 1, set()
+        if self.method.rounds > 1:
+            at.parcels = {}
+        if self.method.rounds > 1 and round < self.method.rounds:
+            seconds = time.perf_counter() - started
+            self.tell({"event": "round", "run": self.name, "round": round, "took_part": took_part, "seconds": seconds})
+        self._save_if_due()
+
+    def _step(self, round: int, absorbing: set[str], sharing: set[str]) -> dict[str, Outcome]:
+        """The sites' steps of a round, as far as they are not done; the outcomes of those that failed."""
+        at, failed = self.at, dict[str, Outcome]()
+        together = isinstance(self.method, TrainsTogether)
+        # Sites that share are apart from those that only absorb: so the numbers depend on neither workers nor restarts.
+        others = absorbing - sharing
+        chunks = self._chunks([site for site in self.sites if site.name in sharing], together)
+        chunks += self._chunks([site for site in self.sites if site.name in others], together)
+        left = [chunk for chunk in chunks if not {site.name for site in chunk} <= at.done]
+        for outcome in self._map(step_sites, left, at.broadcast, round, sharing=sharing):
+            if outcome.failure is not None:
+                failed[outcome.site] = outcome
+                self._tell_failure(outcome, round - (outcome.failure["step"] == "absorb"))
+                continue
+            name, state = outcome.site, outcome.state or {}
+            best = outcome.best
+            if best is None and name in at.sessions:
+                best = at.sessions[name].best
+            at.sessions[name] = Saved(state, best)
+            if outcome.parcel:
+                at.parcels[name] = outcome.parcel
+            at.done.add(name)
+            if self.method.rounds == 1:
+                self.tell({"event": "shared" if round == 0 else "absorbed", "run": self.name, "site": name})
+            if not failed:
+                self._save_if_due()
+        return failed
+
+    def _combine(self, round: int, inbox: dict[str, Parcel]) -> None:
+        at = self.at
+        if not combines(self.method):
+            at.broadcast = Broadcast(round, inbox)
+        elif inbox:
+            with one_thread():
+                try:
+                    broadcast, at.memory = combine(self.method, round, inbox, at.memory, self.sites[0].seed)
+                except (OSError, MemoryError):
+                    raise
+                except Exception as error:
+                    if self.folder is None:
+                        raise
+                    raise ModelError(
+                        f"{self.name}: the parcels of round {round} cannot be combined: {reason(error)} If the values "
+                        f"are not finite, lower the learning rate."
+                    ) from error
+            content = broadcast.content
+            one = isinstance(content, Parcel)
+            fixed = content.frozen() if one else {name: content[name].frozen() for name in content}
+            at.broadcast = replace(broadcast, content=fixed)
+
+    def _conclude(self) -> None:
+        """Leave the states that answer: the best ones, or without validation rows the last."""
+        at = self.at
+        found = {}
+        for site in self.sites:
+            saved = at.sessions.get(site.name, Saved({}))
+            session = Session(self.method, site.replace(state={}), saved.state or None, saved.best)
+            session.restore_best()
+            failed = site.name in at.failed and session.best is None
+            found[site.name] = Saved({RUN: session.record} if failed else session.site.state)
+        at.sessions = found
+        at.broadcast, at.memory, at.finished = None, {}, True
+
+    def _chunks(self, sites: Sequence[Site], together: bool) -> list[list[Site]]:
+        """The sites of each task. The sizes depend on the number of sites alone."""
+        if not together or len(sites) < FEWEST_TOGETHER:
+            # The largest first, so that no worker is left with one of them at the end.
+            alone = sites if self.workers.in_process else sorted(sites, key=lambda site: len(site.train), reverse=True)
+            return [[site] for site in alone]
+        number = math.ceil(len(sites) / MOST_TOGETHER)
+        size = math.ceil(len(sites) / number)
+        return [list(sites[begin : begin + size]) for begin in range(0, len(sites), size)]
+
+    def _map(
+        self,
+        work: Callable[..., list[Outcome]],
+        chunks: Sequence[Sequence[Site]],
+        *rest: Any,
+        sharing: Iterable[str] = (),
+        failures: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Iterator[Outcome]:
+        """The work at the sites of every chunk, as it is done."""
+        sharing, failures = set(sharing), failures or {}
+
+        def parts(chunk: Sequence[Site]) -> list[Part]:
+            return [Part(site, site.name in sharing, failures.get(site.name)) for site in chunk]
+
+        if self.workers.in_process:
+            for chunk in chunks:
+                yield from self._done_here(work, parts(chunk), rest)
+            return
+        shared = [self.workers.scatter(value) for value in (self._job(), *rest)]
+        try:
+            tasks = [(work, *self._sent(parts(chunk)), *shared) for chunk in chunks]
+            names = [[site.name for site in chunk] for chunk in chunks]
+            found = self.workers.map(
+                in_worker, tasks, lambda place: self._lost(names[place]), lambda place: _listed(names[place])
+            )
+            for _, outcomes in found:
+                for key, made_from, packed in outcomes[0].kept:
+                    if self.folder is not None:
+                        self.folder.keep_packed(outcomes[0].site, key, made_from, packed)
+                yield from outcomes
+        finally:
+            for handle in shared:
+                self.workers.forget(handle)
+
+    def _done_here(
+        self, work: Callable[..., list[Outcome]], parts: list[Part], rest: Sequence[Any]
+    ) -> Iterator[Outcome]:
+        for part in parts:
+            name = part.site.name
+            saved = self.at.sessions.get(name, Saved({}))
+            part.session = self._sessions.pop(name, None)
+            if part.session is None:
+                part.site = part.site.replace(state={})
+                part.state, part.best = dict(saved.state) or None, saved.best
+            # The session changes its own state; what is saved stays as it was until all of the step is done.
+            if saved.state:
+                self.at.sessions[name] = Saved(_copied(saved.state), saved.best)
+        with one_thread():
+            outcomes = work(self.method, parts, *rest)
+        for part, outcome in zip(parts, outcomes, strict=True):
+            if outcome.error is not None and self.folder is None:
+                raise outcome.error
+            if part.session is not None and outcome.failure is None:
+                self._sessions[part.site.name] = part.session
+        yield from outcomes
+
+    def _sent(self, parts: Sequence[Part]) -> tuple[list[Handle], list[Handle], list[Part], dict[str, Any]]:
+        """What a worker is sent of some sites: their data and context once, what their sessions left behind, and what
+        was kept."""
+        kept: dict[str, Any] = {}
+        for part in parts:
+            saved = self.at.sessions.get(part.site.name, Saved({}))
+            part.state, part.best = saved.state or None, saved.best
+            if self.folder is not None and not self.workers.local:
+                kept |= {
+                    key: self.workers.scatter(packed) for key, packed in self.folder.kept_of(part.site.name).items()
+                }
+        data = [self.workers.scatter(part.site.data) for part in parts]
+        contexts = [self.workers.scatter(part.site.context) for part in parts]
+        return data, contexts, [replace(part, site=None) for part in parts], kept
+
+    def _job(self) -> Job:
+        return Job(self.method, self.folder.path if self.folder is not None and self.workers.local else None)
+
+    def _lost(self, names: list[str]) -> None:
+        self.tell({"event": "worker lost", "run": self.name, "sites": names})
+
+    def _tell_failure(self, outcome: Outcome, round: int | None = None) -> None:
+        failure = outcome.failure or {}
+        about: dict[str, Any] = {"run": self.name} if round is None else {"run": self.name, "round": round}
+        self.tell({"event": "failed", **about, "site": outcome.site, **failure, "trace": outcome.trace})
+
+    def _failed_everywhere(self, first: Outcome) -> ModelError:
+        failure = first.failure or {}
+        error = ModelError(
+            f"{self.name}: {failure['step']} failed at every site still at work, such as {first.site!r}: "
+            f"{failure['why']} (the traceback is in events.jsonl). Fix that and run again."
+        )
+        error.add_note(first.trace)
+        return error
+
+
+def run_method(method: Method, sites: Iterable[Site], participation: Participation | None = None) -> None:
+    """All rounds in this process, without a run folder; the sites' states are ready to predict afterwards.
+
+    Unlike in `simulate`, an error at one site is raised: there are no results to record it in. A peer's model that a
+    site has to do without is a warning.
+    """
+    sites = list(sites)
+    check_sites(method, sites)
+    keep = Keep()
+    for site in sites:
+        if site.keep is work_anew:
+            # So that the next method on these sites finds their models trained.
+            site.context = replace(site.context, keep=keep)
+    with open_workers() as workers:
+        present = participation or Participation()
+        run = MethodRun(method.called, method, sites, None, workers, lambda event: None, present)
+        run.train()
+    for site in sites:
+        site.state = run.at.sessions[site.name].state
+        for model, why in site.state.get(PEERS_LEFT_OUT, {}).items():
+            warnings.warn(f"site {site.name!r} does without {model}: {why}", stacklevel=2)
+
+
+def departures(tree: Mapping[str, Any]) -> dict[str, str]:
+    """Three columns of the results, empty where all went as it should: what answered instead of the method, and why;
+    and the peers' models that a site had to do without, each with the reason."""
+    found = tree["fell_back"] or {"to": "", "why": ""}
+    left_out = "; ".join(f"{model}: {why}" for model, why in tree["peers_left_out"].items())
+    return {"fell_back_to": found["to"], "fell_back_why": found["why"], "peers_left_out": left_out}
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"site {names[0]!r}"
+    shown = ", ".join(map(repr, names[:3]))
+    return f"sites {shown}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+
+
+def _copied(state: State) -> State:
+    """Apart from what a step changes in place: the record. Arrays are replaced, not changed."""
+    record = state[RUN]
+    curves = {name: list(points) for name, points in record["curves"].items()}
+    took_part, seconds = list(record["took_part"]), dict(record["seconds"])
+    return {**state, RUN: {**record, "curves": curves, "took_part": took_part, "seconds": seconds}}

@@ -1,0 +1,268 @@
+"""A method, a learner, a model, a data set and a partition of one's own: as objects, by path, and installed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from packages import installed
+from peerwise.cli import main
+from peerwise.errors import ConfigError, DataError, PartitionError
+from peerwise.evaluate import assess
+from peerwise.methods.fedavg import FedAvg
+from peerwise.report.story import story_of
+from peerwise.run import Experiment, load_run, simulate
+from peerwise.run.flower.settings import FlowerSettings
+from peerwise.trust.dynamic import KNORAE
+
+MINE = '''
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from peerwise import Method, Parcel, load
+from peerwise.data import Share
+from peerwise.trust import BestSingle
+
+
+class ClassShares(Method):
+    """Answers with the classes' shares at all sites."""
+
+    def __init__(self, least=1.0):
+        self.smallest = least  # under another name than the argument's
+
+    def share(self, site, round):
+        return Parcel(counts=np.bincount(site.train.y, minlength=len(site.classes)))
+
+    def absorb(self, site, round, inbox):
+        site.state["counts"] = sum(parcel["counts"] for parcel in inbox.values()) + self.smallest
+
+    def predict_proba(self, site, X):
+        return np.tile(site.state["counts"] / site.state["counts"].sum(), (len(X), 1))
+
+
+class Favourite(BestSingle):
+    """The best single model under another name."""
+
+
+def ridge():
+    """A strongly regularised regression."""
+    return LogisticRegression(C=0.01, max_iter=500)
+
+
+def few_digits(rows=200):
+    """The first digits."""
+    return load("digits").take(slice(0, rows))
+
+
+def odd_and_even(dataset, sites, rng, *, mixed=0.1):
+    """One site with most even digits, one with most odd ones."""
+    side = np.where(rng.random(len(dataset)) < mixed, 1 - dataset.y % 2, dataset.y % 2)
+    return [Share(np.flatnonzero(side == place), name) for place, name in enumerate(("even", "odd"))]
+
+
+def torn(dataset, sites, rng):
+    return [Share(np.array([len(dataset)]), "beyond")]
+'''
+SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "options": {"rows": 180}}
+BY_PATH = {"dataset": "mine_:few_digits", "partition": "mine_:odd_and_even", "models": ["logistic", "mine_:ridge"]}
+SITES = {"even", "odd"}
+
+
+@pytest.fixture(autouse=True)
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    folder = tmp_path / "code"
+    folder.mkdir(mode=0o755)
+    (folder / "mine_.py").write_text(MINE)
+    (folder / "mine_.py").chmod(0o644)
+    monkeypatch.syspath_prepend(str(folder))
+    yield importlib.import_module("mine_")
+    sys.modules.pop("mine_", None)
+
+
+def given(mine: Any, **more: Any) -> dict[str, Any]:
+    objects = {"dataset": mine.few_digits, "partition": mine.odd_and_even, "models": ["logistic", mine.ridge]}
+    return {**SMALL, **objects, "methods": [mine.ClassShares(2.0), "local", mine.Favourite()], **more}
+
+
+def numbers(table: pd.DataFrame) -> pd.DataFrame:
+    return table[[column for column in table if not column.startswith("seconds")]]
+
+
+def test_objects_and_names_stand_side_by_side_and_a_folder_goes_on(mine: Any, tmp_path: Path) -> None:
+    run = simulate(**given(mine), out=tmp_path / "run")
+    label, local, learner = run.results["method"].unique()
+    assert (local, learner) == ("local", "favourite")
+    assert label.startswith("class_shares~"), "its settings are not the defaults"
+    assert set(run.results["site"]) == SITES
+    assert run.predictions[0, learner, "odd"]["details"]["models"][0] == "logistic@even"
+    assert "mine_.ridge@odd" in run.predictions[0, learner, "odd"]["details"]["models"]
+    told: list[dict[str, Any]] = []
+    again = simulate(**given(importlib.reload(mine)), out=tmp_path / "run", on_event=told.append)
+    assert {event["event"] for event in told} == {"start", "method", "end"}, "nothing is done again"
+    pd.testing.assert_frame_equal(run.results, again.results)
+    other = simulate(**given(mine, methods=[mine.ClassShares(500.0), mine.ClassShares()]), out=tmp_path / "run")
+    assert list(other.results["method"].unique()) == [other.experiment.label(name) for name in other.experiment.methods]
+    assert "class_shares" in set(other.results["method"]), "one with the defaults needs no hash"
+    assert label not in set(other.results["method"])
+    sites = [other.predictions[0, method, "even"]["probabilities"] for method in other.results["method"].unique()]
+    assert sites[0].std() < sites[1].std(), "each was made with its own arguments"
+    with pytest.raises(ConfigError, match="holds a run with other data, sites, models"):
+        simulate(**given(mine, models=["logistic"]), out=tmp_path / "run")
+
+
+def test_a_folder_is_read_without_the_objects(mine: Any, tmp_path: Path) -> None:
+    run = simulate(**given(mine, methods=[mine.ClassShares(2.0), "local"]), out=tmp_path / "run")
+    code = "import sys; from peerwise.run import load_run; print(*load_run(sys.argv[1]).results['method'].unique())"
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "run"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == list(run.results["method"].unique())
+    sys.modules.pop("mine_")
+    (tmp_path / "code" / "mine_.py").unlink()
+    kept = load_run(tmp_path / "run")
+    rows = story_of(kept, assess(kept)).sheets["settings"].rows
+    assert [cell.text for cell in rows[0]] == [kept.results["method"][0], "least", "2.0", "changed"]
+    with pytest.raises(ConfigError, match="the data set was given as an object"):
+        simulate(kept.experiment, out=tmp_path / "other")
+
+
+@pytest.mark.slow
+def test_workers_give_the_same_from_objects_that_no_module_has(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    settings = {**SMALL, "training": {"rounds": 2}, "epochs": 2}
+    script.write_text(f"""{MINE}
+from peerwise import simulate
+from peerwise.methods.fedavg import FedAvg
+one, two = (simulate(few_digits, partition=odd_and_even, models=["mlp", ridge], workers=workers,
+                     methods=[ClassShares(), Favourite(), FedAvg(lr=0.1)], **{settings!r}) for workers in (1, 2))
+columns = [name for name in one.results if not name.startswith("seconds")]
+assert one.results[columns].equals(two.results[columns])
+assert "__main__.ridge@odd" in two.predictions[0, "favourite", "odd"]["details"]["models"]
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=500)
+    assert done.returncode == 0, done.stderr
+
+
+def test_paths_name_the_same_things_as_the_objects(mine: Any) -> None:
+    names = ["mine_:ClassShares", "local", "mine_:Favourite"]
+    run = simulate(**{**SMALL, **BY_PATH, "methods": names, "method": {"mine_:ClassShares": {"least": 2.0}}})
+    pd.testing.assert_frame_equal(numbers(run.results), numbers(simulate(**given(mine)).results))
+
+
+def test_the_command_line_finds_modules_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path / "code")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path / "code")])
+    sys.modules.pop("mine_")
+    asked = ["simulate", "mine_:few_digits", "--partition", "mine_:odd_and_even", "--models", "logistic", "-q"]
+    asked += ["--methods", "mine_:ClassShares,local", "--set", "mine_:ClassShares.least=2", "--seeds", "1"]
+    assert main([*asked, "--format", "json", "--set", "partition_settings.mixed=0.2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["method"].partition("~")[0] for row in found["summary"]] == ["class_shares", "local"]
+
+
+def test_an_installed_package_is_found_and_listed_and_a_broken_one_breaks_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = {
+        "peerwise.methods": {"ward_shares": "mine_:ClassShares", "ill": "mine_:Nothing", "gone": "no_such_module:X"},
+        "peerwise.learners": {"favourite_one": "mine_:Favourite"},
+        "peerwise.models": {"ward_ridge": "mine_:ridge"},
+        "peerwise.datasets": {"few": "mine_:few_digits"},
+        "peerwise.partitions": {"by_parity": "mine_:odd_and_even"},
+        "peerwise.transports": {"pigeon": "mine_:ClassShares"},
+    }
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "site", entries)))
+    run = simulate("few", partition="by_parity", models=["logistic", "ward_ridge"],
+                   methods=["ward_shares", "favourite_one"], **SMALL)  # fmt: skip
+    assert list(run.results["method"].unique()) == ["ward_shares", "favourite_one"]
+    assert set(run.results["site"]) == SITES
+    for group, offered in entries.items():
+        kind = group.removeprefix("peerwise.")
+        assert main(["list", kind, "--format", "json"]) == 0
+        listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+        for name, where in offered.items():
+            assert listed[name]["origin"] == f"some_package ({where})"
+            broken = name in ("ill", "gone")
+            assert listed[name]["about"].startswith("cannot be used: ") == broken, listed[name]
+        assert all(
+            "origin" not in listed[name] for name in listed if name not in {**offered, **entries["peerwise.learners"]}
+        )
+    with pytest.raises(ConfigError, match=r"'ill', offered by some_package: 'mine_' has no such name as 'Nothing'"):
+        simulate("few", methods="ill", **SMALL)
+
+
+def test_metadata_that_cannot_be_read_is_said_once_and_hides_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peerwise.registry import registered_names
+
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "fine", {"peerwise.methods": {"fine": "mine_:ClassShares"}})))
+    installed(tmp_path / "broken", {"peerwise.methods": {}}, "broken_package")
+    (tmp_path / "broken" / "broken_package-1.0.dist-info" / "entry_points.txt").write_text(
+        "[peerwise.methods]\nno sign\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "broken"))
+    with pytest.warns(UserWarning, match="entry points of an installed package cannot be read"):
+        assert {"fine", "fedavg"} <= set(registered_names("methods", "learners"))
+
+
+def test_an_object_of_a_shipped_class_is_what_its_name_with_these_settings_is(tmp_path: Path) -> None:
+    common = {"sites": 2, "rows": 160, "models": ["mlp"], "epochs": 1, "training": {"rounds": 2}, "out": tmp_path}
+    common |= {"seeds": 1, "folds": 2}
+    by_name = simulate("digits", **common, methods="fedavg,knorae", method={"fedavg": {"lr": 0.2}, "knorae": {"k": 3}})
+    told: list[dict[str, Any]] = []
+    objects = simulate("digits", **common, methods=[FedAvg(lr=0.2), KNORAE(k=3)], on_event=told.append)
+    pd.testing.assert_frame_equal(by_name.results, objects.results)
+    assert {event["event"] for event in told} == {"start", "method", "end"}
+    assert set(objects.results[objects.results["lr"].notna()]["rounds"]) == {2}, "training fills what is left out"
+
+
+def test_what_cannot_be_told_apart_or_made_again_is_refused(mine: Any) -> None:
+    with pytest.raises(ConfigError, match="names 'local' twice"):
+        simulate("digits", methods=["local", "local"])
+    with pytest.raises(ConfigError, match=r"holds the class ClassShares: expected an object, ClassShares\(...\)"):
+        simulate("digits", methods=[mine.ClassShares])
+    changed = mine.ClassShares()
+    changed.smallest = 7
+    with pytest.raises(ConfigError, match="ClassShares has another smallest than its constructor gives it"):
+        simulate("digits", methods=[changed])
+    with pytest.raises(TypeError, match="most"):
+        mine.ClassShares(most=3)
+    with pytest.raises(ConfigError, match="stands for an object with other settings"):
+        Experiment(methods=("fedavg~123456",))
+    with pytest.raises(ConfigError, match="'mine_' has no such name as 'ClasShares'"):
+        simulate("digits", methods="mine_:ClasShares")
+    with pytest.raises(ConfigError, match=r"expected a class, of peerwise\.Method or peerwise.TrustLearner"):
+        simulate("digits", methods="mine_:ridge")
+    with pytest.raises(ConfigError, match=r"method.mine_:ClassShares: unknown parameter 'leest': did you mean 'least'"):
+        simulate("digits", methods="mine_:ClassShares", method={"mine_:ClassShares": {"leest": 1}})
+
+
+def test_own_functions_that_return_something_else_are_refused(mine: Any) -> None:
+    with pytest.raises(PartitionError, match=r"'mine_:torn' gives site 'beyond' rows 1797 to 1797: expected a list of"):
+        simulate("digits", partition=mine.torn)
+    with pytest.raises(PartitionError, match=r"returned \[\]: expected a list of peerwise\.data\.Share"):
+        simulate("digits", partition=lambda dataset, sites, rng: [], models=["logistic"])
+    with pytest.raises(DataError, match="returned a list: expected a peerwise"):
+        simulate(lambda: [1])
+    with pytest.raises(DataError, match="mine_:few_digits: unknown option 'rowz': did you mean 'rows'"):
+        simulate(mine.few_digits, options={"rowz": 3})
+    with pytest.raises(ConfigError, match=r"partition 'mine_:odd_and_even': partition_settings: unknown parameter"):
+        simulate("digits", partition=mine.odd_and_even, partition_settings={"mixd": 1})
+
+
+@pytest.mark.parametrize(
+    "told", [{"method": "mine_:ClassShares"}, {"research": {"dataset": "mine_:few_digits"}},
+             {"research": {"dataset": "digits", "partition": "mine_:odd_and_even"}}]
+)  # fmt: skip
+def test_a_node_imports_nothing_that_a_hub_has_named(told: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"'mine_:.*expected one that is registered on every node"):
+        FlowerSettings(**told)
