@@ -25,7 +25,7 @@ from peerwise.parcels.store import write_atomic
 from peerwise.parcels.tree import check_names, native_dtype, plain_value
 
 MARK = b"peerwise tree 2\n"
-HEAD = struct.Struct("<II")  # checksum, length of the head
+CHECKSUM = LENGTH = struct.Struct("<I")
 ALIGNED = 8  # so that arrays lie where processors like them
 
 
@@ -34,12 +34,13 @@ def write_tree(path: Path, tree: Mapping[str, Any], *, durable: bool = False) ->
     writer = _Writer()
     body = writer.encoded(tree, "")
     head = json.dumps({"body": body, "data": writer.about}, separators=(",", ":"), allow_nan=False).encode()
-    begin = len(MARK) + HEAD.size
+    begin = len(MARK) + CHECKSUM.size + LENGTH.size
     head += b" " * (-(begin + len(head)) % ALIGNED)
-    checksum = zlib.crc32(head)
-    for part in writer.parts:
+    parts = [LENGTH.pack(len(head)), head, *writer.parts]
+    checksum = 0
+    for part in parts:
         checksum = zlib.crc32(part, checksum)
-    write_atomic(path, MARK + HEAD.pack(checksum, len(head)), head, *writer.parts, durable=durable)
+    write_atomic(path, MARK + CHECKSUM.pack(checksum), *parts, durable=durable)
 
 
 def read_tree(path: Path) -> dict[str, Any]:
@@ -48,12 +49,12 @@ def read_tree(path: Path) -> dict[str, Any]:
         data = _bytes(path)
     except FileNotFoundError as error:
         raise ParcelError(f"{path} is not there: expected a file that Peerwise wrote. Run again.") from error
-    begin = len(MARK) + HEAD.size
+    checked, begin = len(MARK) + CHECKSUM.size, len(MARK) + CHECKSUM.size + LENGTH.size
     if len(data) < begin or data[: len(MARK)] != MARK:
         raise _damaged(path)
-    checksum, length = HEAD.unpack(data[len(MARK) : begin])
-    if zlib.crc32(data[begin:]) != checksum:
+    if CHECKSUM.unpack(data[len(MARK) : checked]) != (zlib.crc32(data[checked:]),):
         raise _damaged(path)
+    (length,) = LENGTH.unpack(data[checked:begin])
     head = json.loads(bytes(data[begin : begin + length]))
     tree: dict[str, Any] = _decoded(head["body"], _values(data[begin + length :], head["data"]))
     return tree
