@@ -319,15 +319,19 @@ def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:
 
 def answer_together(method: Method, sites: Sequence[Site], inputs: Sequence[Any]) -> list[NDArray[np.float64]]:
     """Checked class probabilities at each site for its rows; a site without rows is not asked."""
-    asked = [place for place, X in enumerate(inputs) if len(X)]
-    found = [np.zeros((0, len(site.classes))) for site in sites]
-    if len(asked) > 1 and isinstance(method, AnswersTogether):
-        together = method.predict_proba_together([sites[place] for place in asked], [inputs[place] for place in asked])
+    counts = [len(X) for X in inputs]
+    if not all(counts):
+        asked = [place for place, count in enumerate(counts) if count]
+        answers = answer_together(method, [sites[place] for place in asked], [inputs[place] for place in asked])
+        found = [np.zeros((0, len(site.classes))) for site in sites]
+        for place, probabilities in zip(asked, answers, strict=True):
+            found[place] = probabilities
+        return found
+    if len(sites) < 2 or not isinstance(method, AnswersTogether):
+        together = [method.predict_proba(site, X) for site, X in zip(sites, inputs, strict=True)]
     else:
-        together = [method.predict_proba(sites[place], inputs[place]) for place in asked]
-    for place, probabilities in zip(asked, together, strict=True):
-        found[place] = _checked(method, sites[place], probabilities, len(inputs[place]))
-    return found
+        together = list(method.predict_proba_together(sites, inputs))
+    return [_checked(method, *asked) for asked in zip(sites, together, counts, strict=True)]
 
 
 def answer_with_details(method: Method, site: Site, X: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:

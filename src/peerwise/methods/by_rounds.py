@@ -274,10 +274,11 @@ class ByRounds(Method):
         """The places of sites whose nets are perceptrons of one architecture."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for place, site in enumerate(sites):
-            if site.kind != "sequence":
-                X, recipe = np.asarray(site.train.X), self.recipe(site)
-                key = (recipe, X.shape[1:], X.dtype, known_features(site.features), len(site.classes), site.device)
-                groups.setdefault(key, []).append(place)
+            data = site.data
+            if data.kind != "sequence":
+                X: Any = data.train.X
+                key = (self.recipe(site), X.shape[1:], X.dtype, known_features(data.features), len(data.classes))
+                groups.setdefault((*key, site.context.device), []).append(place)
         firsts = [(sites[places[0]], places) for places in groups.values()]
         return [
             places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from peerwise.federation import RUN, Broadcast, Memory, State
 from peerwise.parcels import Parcel, read_tree, write_tree
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(NamedTuple):
     """What a session left behind: its state, and the best one so far."""
 
     state: State

@@ -43,7 +43,7 @@ NO_ROUND = "took part in no round and received nothing"
 Packed = tuple[bytes, dict[str, bytes]]
 
 
-@dataclass
+@dataclass(slots=True)
 class Part:
     """A site's part of a step, with its session or what one left behind. ``failure``: why the method cannot answer
     here. On the way to a worker a part has no site: its data and context are sent once for all steps."""
@@ -56,7 +56,7 @@ class Part:
     session: Session | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Outcome:
     """How a step ended at a site. ``best`` where the step replaced it; ``kept``: results of work to be kept by content,
     with what they were made from."""
