@@ -24,9 +24,9 @@ from peerwise.methods.stacking import FELL_BACK, Stacking
 from peerwise.models import OnnxModel, find_recipe
 from peerwise.parcels import Keep, Parcel, pack, unpack
 from peerwise.run import Experiment, run_method
-from peerwise.run.executors import open_workers
 from peerwise.run.folder import RunFolder
 from peerwise.run.runner import MethodRun
+from peerwise.run.workers import open_workers
 from peerwise.space import softmax
 from peerwise.trust.stacking import Stacking as Learner
 

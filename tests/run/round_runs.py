@@ -14,9 +14,9 @@ from peerwise.data import Site
 from peerwise.federation import State
 from peerwise.methods import Method
 from peerwise.run import RunFolder
-from peerwise.run.executors import open_workers
 from peerwise.run.participation import Participation
 from peerwise.run.runner import MethodRun
+from peerwise.run.workers import open_workers
 
 HERE = Path(__file__).parent
 EVERYBODY = Participation()

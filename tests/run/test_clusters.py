@@ -22,7 +22,7 @@ import submitit
 from peerwise import Method, OneShot, PeerwiseClassifier, simulate
 from peerwise.errors import ConfigError, StorageError
 from peerwise.methods.fedavg import FedAvg
-from peerwise.run.executors import Workers, open_workers
+from peerwise.run.workers import Workers, open_workers
 
 pytestmark = pytest.mark.slow
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster does not know the tests

@@ -27,7 +27,8 @@ from peerwise import simulate
 from peerwise.environment import ARROW_ALONE, ONE_THREAD
 from peerwise.errors import ConfigError, PeerwiseError, StorageError
 from peerwise.models import OnnxModel, export
-from peerwise.run.executors import Handle, Workers, open_workers
+from peerwise.run.messages import Handle
+from peerwise.run.workers import Workers, open_workers
 
 MEGABYTE = 2**20
 ALONE = {k: v for k, v in {**os.environ, **ONE_THREAD, **ARROW_ALONE}.items() if k != "PYTHONUNBUFFERED"}
@@ -319,7 +320,7 @@ def test_a_working_folder_that_is_gone_is_an_error(tmp_path: Path, monkeypatch: 
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with another_thread(), pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
+    with pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
         fresh(len, [("abc",)])
 
 
@@ -329,21 +330,8 @@ def test_a_working_folder_that_no_worker_can_enter_is_an_error(tmp_path: Path, m
     for _ in range(25):
         os.mkdir("f" * 200)
         os.chdir("f" * 200)
-    with another_thread(), pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
+    with pytest.raises(PeerwiseError, match=r"working folder .*Change to another"):
         fresh(len, [("abc",)])
-
-
-class another_thread:
-    """With another thread this process does not fork its workers itself."""
-
-    def __enter__(self) -> None:
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.over.wait)
-        self.thread.start()
-
-    def __exit__(self, *error: object) -> None:
-        self.over.set()
-        self.thread.join()
 
 
 def test_whoever_stops_asking_ends_the_workers_in_the_midst_of_work(two: Workers, tmp_path: Path) -> None:
@@ -354,6 +342,16 @@ def test_whoever_stops_asking_ends_the_workers_in_the_midst_of_work(two: Workers
     asked.close()  # type: ignore[attr-defined]
     assert not psutil.pid_exists(busy)
     assert psutil.pid_exists(idle), "it has nothing to do, and stays"
+
+
+def test_renewed_workers_are_other_processes_with_the_same_values() -> None:
+    with open_workers(workers=2) as workers:
+        rows = workers.scatter(np.arange(2000))
+        ((_, (before, *_)),) = workers.map(where, [(rows,)])
+        workers.renew()
+        assert not psutil.pid_exists(before)
+        ((_, (after, *_)),) = workers.map(where, [(rows,)])
+    assert after != before
 
 
 def test_a_worker_learns_how_its_own_processes_end(two: Workers) -> None:
@@ -371,20 +369,17 @@ def test_a_killed_worker_is_noticed_even_when_a_process_that_it_forked_lives_on(
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers share no memory")
 def test_a_worker_shares_the_libraries_it_needs_with_the_others() -> None:
     """A process that imports them for itself has some 300 MB of its own."""
-    with another_thread():
-        for _, own in fresh(own_memory, [(), ()]):
-            assert own < 70 * MEGABYTE
+    for _, own in fresh(own_memory, [(), ()]):
+        assert own < 70 * MEGABYTE
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no fork server")
 def test_a_fork_server_that_was_killed_is_replaced() -> None:
-    with another_thread():
-        ((_, server),) = fresh(os.getppid, [()])
-        assert server != os.getpid()
-        assert len(os.listdir(f"/proc/{server}/task")) == 1, "forking is safe"
-        os.kill(server, signal.SIGKILL)
-        psutil.wait_procs([psutil.Process(server)], timeout=10) if psutil.pid_exists(server) else None
-        ((_, other),) = fresh(os.getppid, [()])
+    ((_, server),) = fresh(os.getppid, [()])
+    assert server != os.getpid()
+    assert len(os.listdir(f"/proc/{server}/task")) == 1, "forking is safe"
+    os.kill(server, signal.SIGKILL)
+    ((_, other),) = fresh(os.getppid, [()])
     assert other not in (server, os.getpid())
 
 
@@ -428,13 +423,10 @@ def test_a_handle_stands_for_one_value_of_its_workers(two: Workers) -> None:
         list(two.map(len, [(Handle(10**6),)]))
 
 
-# A program of its own, with one thread: it forks its workers itself.
-
-FORKS = """
-import gc, json, os, signal, subprocess, sys, tempfile, threading, time
-from pathlib import Path
-import psutil, torch
-from peerwise.run.executors import open_workers
+PROGRAM = """
+import json, os, signal, subprocess, sys
+import psutil
+from peerwise.run.workers import open_workers
 
 class Mine(Exception):
     def __init__(self, one, two):
@@ -443,12 +435,8 @@ class Mine(Exception):
 def fails():
     raise Mine(1, 2)
 
-def files():
-    return [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if int(one.name) > 2 and one.is_symlink()]
-
 def signaled(number):
     os.kill(os.getpid(), number)
-    time.sleep(0.5)
     return "still there"
 
 def prints(what):
@@ -458,71 +446,44 @@ def ask(function, *arguments):
     with open_workers(workers=2) as workers:
         return [result for _, result in sorted(workers.map(function, [arguments] * 2, lost.append))]
 
-def own_memory():
-    return psutil.Process().memory_full_info().uss / 2**20
-
 lost = []
 signal.signal(signal.SIGTERM, lambda *_: None)
-kept_open = open(os.path.join(tempfile.mkdtemp(), "log"), "w")
-kept_open.write("half a line")
 print("unwritten", end=" ")
-found = {"me": os.getpid(), "parents": ask(os.getppid), "printing": ask(prints, "says")}
+found = {"printing": ask(prints, "says")}
 print("so far")
-found["files"] = ask(files)
 try:
     ask(signaled, signal.SIGTERM)
 except Exception as error:
     found["ended"] = lost, str(error)
 found["ctrl_c"] = ask(signaled, signal.SIGINT)
-found["exit_code"] = ask(subprocess.call, [sys.executable, "-S", "-c", "raise SystemExit(3)"])
-found["environment"] = ask(os.getenv, "OMP_NUM_THREADS")
-found["memory"] = ask(own_memory)
 try:
     ask(fails)
 except Mine as error:
     found["caught"] = error.args
-found["left"] = [child.status() for child in psutil.Process().children()]
-found["handler"] = signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 found["when_ignored"] = ask(subprocess.call, [sys.executable, "-S", "-c", "raise SystemExit(4)"])
-found["collects"] = gc.isenabled(), gc.get_freeze_count()
-kept_open.close()
-found["log"] = open(kept_open.name).read()
 print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are not forked")
-def test_a_program_with_one_thread_forks_its_workers_and_they_leave_it_as_it_was() -> None:
-    done = subprocess.run([sys.executable, "-c", FORKS], env=ALONE, capture_output=True, text=True, timeout=400)
+def test_what_a_program_does_on_signals_is_not_for_its_workers() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=ALONE, capture_output=True, text=True, timeout=400)
     assert (done.returncode, done.stderr) == (0, "")
     *lines, last = done.stdout.splitlines()
     found = json.loads(last)
-    assert set(found["parents"]) == {found["me"]}, "there is no fork server"
     assert lines == ["unwritten worker says", "worker says", "so far"], "nothing is written twice"
-    for files in found["files"]:
-        assert len([file for file in files if "socket" in file]) == 1, "its own connection"
-        assert not [file for file in files if file.endswith("/log")]
     lost, words = found["ended"]
     assert sorted(lost)[-1] <= 1, "the program's handler is not for workers"
     assert "3 times in a row" in words
     assert found["ctrl_c"] == ["still there"] * 2, "it is for the leader alone"
-    assert (found["exit_code"], found["when_ignored"]) == ([3, 3], [4, 4]), "also where the program ignores such ends"
-    assert found["environment"] == ["1", "1"]
-    assert max(found["memory"]) < 60
+    assert found["when_ignored"] == [4, 4], "also where the program ignores how its processes end"
     assert found["caught"] == [1, 2], "an error class of the script comes back as itself"
-    assert found["left"] == []
-    assert (found["handler"], found["collects"], found["log"]) == (True, [True, 0], "half a line")
 
 
 LEADING = """
-import os, sys, time, threading
+import os, sys, time
 from pathlib import Path
-if sys.argv[1] == "forks":
-    import torch
-else:
-    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-from peerwise.run.executors import open_workers
+from peerwise.run.workers import open_workers
 
 def stays(path):
     (path.parent / "new").mkdir(exist_ok=True)
@@ -530,20 +491,19 @@ def stays(path):
     (path.parent / "new" / path.name).rename(path)
     time.sleep(600)
 
-folder = Path(sys.argv[2])
+folder = Path(sys.argv[1])
 print("the script begins", flush=True)
 with open_workers(workers=2) as workers:
     list(workers.map(stays, [(folder / "0",), (folder / "1",)]))
 """
 
 
-@pytest.mark.parametrize("how", ["forks", "serves"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_leader_that_ends_leaves_no_process_behind(how: str, end: signal.Signals, tmp_path: Path) -> None:
+def test_a_leader_that_ends_leaves_no_process_behind(end: signal.Signals, tmp_path: Path) -> None:
     """The script needs no guard around its main part, and never runs again."""
     script = tmp_path / "script.py"
     script.write_text(LEADING)
-    command = [sys.executable, script, how, tmp_path]
+    command = [sys.executable, script, tmp_path]
     process = subprocess.Popen(
         command, env=ALONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -568,7 +528,7 @@ def test_a_leader_that_ends_leaves_no_process_behind(how: str, end: signal.Signa
 
 LIGHT = """
 import sys
-from peerwise.run.executors import open_workers
+from peerwise.run.workers import open_workers
 with open_workers(workers=2) as workers:
     assert sorted(workers.map(lambda text: len(text), [("abc",), ("ab",)])) == [(0, 3), (1, 2)]
 sys.stdout.write(" ".join(name for name in ("torch", "onnxruntime", "numba") if name in sys.modules))
@@ -608,7 +568,7 @@ def test_a_script_of_any_shape_may_use_workers_even_when_its_threads_are_at_work
     """No guard around its main part, a method of its own, torch at work on four threads."""
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED)
-    free = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    free = {k: v for k, v in ALONE.items() if not k.endswith("_NUM_THREADS")}
     command = [sys.executable, script] if given == "file" else [sys.executable, "-"]
     done = subprocess.run(command, input=UNGUARDED, env=free, capture_output=True, text=True, timeout=400)
     assert (done.returncode, done.stderr) == (0, "")

@@ -18,9 +18,9 @@ from peerwise.methods import Method, make_method, method_names
 from peerwise.methods.registry import has_budget
 from peerwise.models import one_thread
 from peerwise.run import RunFolder, run_method
-from peerwise.run.executors import open_workers
 from peerwise.run.participation import Participation
 from peerwise.run.runner import MethodRun
+from peerwise.run.workers import open_workers
 
 HERE = Path(__file__).parent
 NAMES = [name for name in method_names() if has_budget(name) and name != "centralised_rounds"]

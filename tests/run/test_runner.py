@@ -17,9 +17,9 @@ from peerwise.errors import ModelError
 from peerwise.federation import RUN, answer
 from peerwise.parcels import Parcel
 from peerwise.run import RunFolder, run_method
-from peerwise.run.executors import open_workers
 from peerwise.run.participation import Participation
 from peerwise.run.runner import MethodRun
+from peerwise.run.workers import open_workers
 
 METHODS = [Drift(), Gossip(), Letters(), Silent(), Drift(fails={"site-1": ("share", 2), "site-2": ("absorb", 3)})]
 AWAY = Participation(0.5, {"site-0": [0, 1], "site-2": [2], "site-3": [4, 5]}, seed=3)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,17 +30,19 @@ from peerwise.federation import (
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
 from peerwise.run.checkpoint import Checkpoint, Saved
-from peerwise.run.executors import Handle, Workers, open_workers
 from peerwise.run.folder import RunFolder
+from peerwise.run.messages import Handle
 from peerwise.run.participation import Participation
 from peerwise.run.work import Job, Outcome, Part, in_worker, judge_sites, predict_sites, step_sites
+from peerwise.run.workers import Workers, open_workers
 
 Observer = Callable[[dict[str, Any]], None]
 Predictions = dict[str, dict[str, Any]]
 
 # Sites in one task, for methods that work on many at once: no setting changes these numbers, as last digits may depend
-# on them. Fewer sites than the first are each a task of their own, which workers can share.
-FEWEST_TOGETHER, MOST_TOGETHER = 32, 128
+# on them. Fewer sites than the first are each a task of their own, which workers can share. Weights of more sites than
+# the second do not fit into a core's cache as they are trained; the third is for all other work.
+FEWEST_TOGETHER, MOST_TRAINED, MOST_TOGETHER = 32, 16, 128
 CHECKPOINT_SECONDS = 5.0  # between two checkpoints, at least
 CHECKPOINT_SHARE = 20  # and so many times as long as the last one took to write
 
@@ -73,8 +76,9 @@ class MethodRun:
         """All rounds; afterwards each site's state is the one that answers."""
         if self.at.finished:
             return
+        self.workers.renew()
         try:
-            with one_thread() if self.workers.in_process else nullcontext():
+            with one_thread() if self.workers.in_process else nullcontext(), _only_new_garbage():
                 for round in range(self.at.round, self.method.rounds + 1):
                     self._round(round)
                 self._conclude()
@@ -98,6 +102,7 @@ class MethodRun:
 
     def predict(self) -> Predictions:
         """Answer the test rows at every site."""
+        self.workers.renew()
         predictions: Predictions = {}
         failures = dict(self.at.failed)
         inbox = self.at.parcels
@@ -188,7 +193,7 @@ class MethodRun:
         together = isinstance(self.method, TrainsTogether)
         # Sites that share are apart from those that only absorb: so the numbers depend on neither workers nor restarts.
         others = absorbing - sharing
-        chunks = self._chunks([site for site in self.sites if site.name in sharing], together)
+        chunks = self._chunks([site for site in self.sites if site.name in sharing], together, MOST_TRAINED)
         chunks += self._chunks([site for site in self.sites if site.name in others], together)
         left = [chunk for chunk in chunks if not {site.name for site in chunk} <= at.done]
         for outcome in self._map(step_sites, left, at.broadcast, round, sharing=sharing):
@@ -245,13 +250,13 @@ class MethodRun:
         at.sessions = found
         at.broadcast, at.memory, at.finished = None, {}, True
 
-    def _chunks(self, sites: Sequence[Site], together: bool) -> list[list[Site]]:
+    def _chunks(self, sites: Sequence[Site], together: bool, most: int = MOST_TOGETHER) -> list[list[Site]]:
         """The sites of each task. The sizes depend on the number of sites alone."""
         if not together or len(sites) < FEWEST_TOGETHER:
             # The largest first, so that no worker is left with one of them at the end.
             alone = sites if self.workers.in_process else sorted(sites, key=lambda site: len(site.train), reverse=True)
             return [[site] for site in alone]
-        number = math.ceil(len(sites) / MOST_TOGETHER)
+        number = math.ceil(len(sites) / most)
         size = math.ceil(len(sites) / number)
         return [list(sites[begin : begin + size]) for begin in range(0, len(sites), size)]
 
@@ -292,16 +297,18 @@ class MethodRun:
     def _done_here(
         self, work: Callable[..., list[Outcome]], parts: list[Part], rest: Sequence[Any]
     ) -> Iterator[Outcome]:
+        sessions = self.at.sessions
         for part in parts:
             name = part.site.name
-            saved = self.at.sessions.get(name, Saved({}))
+            saved = sessions.get(name)
             part.session = self._sessions.pop(name, None)
             if part.session is None:
                 part.site = part.site.replace(state={})
-                part.state, part.best = dict(saved.state) or None, saved.best
+                if saved is not None:
+                    part.state, part.best = dict(saved.state) or None, saved.best
             # The session changes its own state; what is saved stays as it was until all of the step is done.
-            if saved.state:
-                self.at.sessions[name] = Saved(_copied(saved.state), saved.best)
+            if saved is not None and saved.state:
+                sessions[name] = Saved(_copied(saved.state), saved.best)
         with one_thread():
             outcomes = work(self.method, parts, *rest)
         for part, outcome in zip(parts, outcomes, strict=True):
@@ -376,6 +383,20 @@ def departures(tree: Mapping[str, Any]) -> dict[str, str]:
     found = tree["fell_back"] or {"to": "", "why": ""}
     left_out = "; ".join(f"{model}: {why}" for model, why in tree["peers_left_out"].items())
     return {"fell_back_to": found["to"], "fell_back_why": found["why"], "peers_left_out": left_out}
+
+
+@contextmanager
+def _only_new_garbage() -> Iterator[None]:
+    """Python looks for garbage among what is made from here on only: many sites make many objects, and each time it
+    would look through all that the libraries have."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -22,7 +22,6 @@ from peerwise.methods import check_value
 from peerwise.parcels import write_atomic
 from peerwise.registry import path_of
 from peerwise.run.contenders import Contender, contenders
-from peerwise.run.executors import Workers, open_workers
 from peerwise.run.experiment import Experiment, changed, experiment_from
 from peerwise.run.finished import Run, results_of
 from peerwise.run.folder import RunFolder
@@ -36,6 +35,7 @@ from peerwise.run.runner import Predictions as SitePredictions
 from peerwise.run.score import Predictions, curves_of
 from peerwise.run.subgroups import subgroups
 from peerwise.run.tuning import finish_best
+from peerwise.run.workers import Workers, open_workers
 
 
 def simulate(
