@@ -33,7 +33,7 @@ class Method(ABC):
     rounds: int = 1
     simulation_only: bool = False  # True for a method that moves rows: real peers refuse it
     needs_same_features: bool = True  # False for a method that lets sites have different columns
-    addresses_sites: bool = False  # True where `combine` returns parcels by site and each site hears its own alone
+    addresses_sites: bool = False  # True where `combine` returns parcels by site and each site absorbs its own alone
     keeps_last: bool = False  # True where later rounds only add to what was learned: the last one answers, not the best
     needs_nets: bool = False  # True for a method that trains one of the site's models by gradients
     # Who sends an array with a larger number, or any number that is not finite, is left out; None: not checked, unread
@@ -72,7 +72,7 @@ class Method(ABC):
         """Common initialisation: ``rng`` is the same at every site. Private chance comes from ``site.rng``."""
 
     def share(self, site: Site, round: int) -> Parcel:
-        """Train a little, then say something. An empty parcel is not sent."""
+        """Train a little, and return the parcel to be sent, if it is not empty."""
         return Parcel()
 
     def read_parcel(self, parcel: Parcel, memory: Memory) -> Parcel:
@@ -84,12 +84,12 @@ class Method(ABC):
         return {}
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Inbox | Parcel, Memory]:
-        """What every site is told, from what every site said; pure. ``memory`` is kept as a state is: JSON values,
-        arrays and bytes."""
+        """The broadcast, from the parcels that were shared; pure. ``memory`` is kept as a state is: JSON values, arrays
+        and bytes."""
         return inbox, memory
 
     def absorb(self, site: Site, round: int, inbox: Any) -> None:
-        """Learn from what was said: the result of ``combine``, by default the parcels by site name."""
+        """Learn from the broadcast: the result of ``combine``, by default the parcels by site name."""
 
     @abstractmethod
     def predict_proba(self, site: Site, X: Inputs) -> NDArray[np.float64]:

@@ -24,10 +24,10 @@ class APFL(FedAvg):
     m = a v + (1 - a) w;   w <- w - lr g(w),   v <- v - lr a g(m) at every step
     a <- clip(a - lr <v - w, g(m)>, 0, 1) at the first step of a round
 
-    Sent and heard: the parameters of w, averaged as in FedAvg. Answers come from m with the w last heard. As in the
-    paper, v is kept and only mixed to differentiate and to predict; PFLlib mixes it into v for good, and starts with
-    a = 1, which shares nothing. Here a starts at 0.5 and is learned once a round, both as in the authors' code, which
-    also adds 0.02 a to its slope; that is left out. ``adapt=False`` keeps a as it is. Departs from the paper:
+    Sent and received: the parameters of w, averaged as in FedAvg. Answers come from m with the w last received. As in
+    the paper, v is kept and only mixed to differentiate and to predict; PFLlib mixes it into v for good, and starts
+    with a = 1, which shares nothing. Here a starts at 0.5 and is learned once a round, both as in the authors' code,
+    which also adds 0.02 a to its slope; that is left out. ``adapt=False`` keeps a as it is. Departs from the paper:
     none known.
     """
 

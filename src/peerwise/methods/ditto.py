@@ -21,7 +21,7 @@ class Ditto(FedAvg):
 
     v <- v - lr (g(v) + mu (v - x)), then w as in FedAvg        x: the weights received, v: the personal net
 
-    Each takes ``local_epochs`` a round, in the same order of rows. Sent and heard: the parameters of w. Answers come
+    Each takes ``local_epochs`` a round, in the same order of rows. Sent and received: the parameters of w. Answers come
     from v. ``mu`` (lambda in the paper) is of the range that the paper searches (0.05 to 2). Departs from the paper:
     mu is the same at all sites.
     """

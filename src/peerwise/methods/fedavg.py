@@ -21,7 +21,7 @@ class FedAvg(ByRounds):
 
     w <- sum_i (n_i / n) w_i        n_i: train rows of site i, n: of all that took part
 
-    Each round starts from w at every site. Sent and heard: the parameters. Departs from the paper: the running
+    Each round starts from w at every site. Sent and received: the parameters. Departs from the paper: the running
     statistics of BatchNorm stay local, as in the published comparisons.
     """
 

@@ -14,7 +14,7 @@ class FedBN(FedAvg):
 
     w <- sum_i (n_i / n) w_i for every parameter that is not of a BatchNorm layer; those stay at their site
 
-    Sent and heard: the other parameters. Layers are found by their type, not by their name, so a net that calls them
+    Sent and received: the other parameters. Layers are found by their type, not by their name, so a net that calls them
     otherwise does not turn into FedAvg unnoticed; a net without BatchNorm is FedAvg. Departs from the paper: none.
     """
 

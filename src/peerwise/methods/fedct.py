@@ -22,7 +22,7 @@ class FedCT(CoTraining):
     L[j] = the label that most sites say; with ``vote="qualified"`` only if at least ``quorum`` of them do
     loss = mean cross entropy over a batch of own rows and as many public rows with their labels L
 
-    Before the first consensus a site trains on its own rows alone. Sent: |U| ceil(log2 C) bits; heard: the same, or
+    Before the first consensus a site trains on its own rows alone. Sent: |U| ceil(log2 C) bits; received: the same, or
     |U| ceil(log2(C + 1)) bits where rows can be undecided. Departs from the paper: ``period`` counts rounds, not steps.
     """
 

@@ -23,7 +23,7 @@ class FedDyn(ByMoves):
     site:  h_i <- h_i - alpha (w_i - x)                      h_i = 0 at first
     hub:   h <- h - alpha (1 / all) sum_participants (w_i - x),  x <- mean w_i - h / alpha
 
-    Sent: w_i - x; heard: x, as its way from the start. "All" are the sites that ever spoke. In the first round with
+    Sent: w_i - x; received: x, as its way from the start. "All" are the sites that ever spoke. In the first round with
     everybody, x goes twice as far as FedAvg's. Departs from the paper: means weigh sites by their train rows, so that
     the goal is FedAvg's.
     """

@@ -34,7 +34,7 @@ class FedGF(ByMoves):
     site:  each step goes along g(c x~ + (1 - c) w^),   w^ = w + rho g(w)/||g(w)||,   x~ = x + rho D/||D||
     hub:   D = x_before - x,   c = mean over the last ``window`` rounds of [mean_i ||w_i - x_before|| > threshold]
 
-    Sent: w_i - x; heard: x (as its way from the start), D and c. The first round, without x~, is FedSAM's, and so
+    Sent: w_i - x; received: x (as its way from the start), D and c. The first round, without x~, is FedSAM's, and so
     is every round with c = 0. Paper and code leave the threshold to be tuned: ``None`` is the mean ||w_i - x|| of the
     first round, so c rises once sites go further than they did at first; where they never do, set it lower. With c near
     1 all steps of a round follow one gradient, which a large lr does not survive. One rho serves both perturbations.

@@ -30,10 +30,10 @@ class FedKD(WithStudent):
     g <- T(mean over sites of T(g_i)), all alike        T: rank cut at the stated energy of each weight matrix
 
     h are embeddings, W a private map from the student's to the teacher's, learned with g. The energy grows linearly
-    from ``energy_start`` in the first round to ``energy_end`` in the last. Sent and heard: the factors of g's weights.
-    Each loss teaches its own net, and the denominator is a weight that teaches nothing; gradients longer than 10 are
-    shortened to 10, as in published code. Departs from the paper: weights are compressed, as in published code, not
-    their change, so that a site that missed rounds can go on from what it hears.
+    from ``energy_start`` in the first round to ``energy_end`` in the last. Sent and received: the factors of g's
+    weights. Each loss teaches its own net, and the denominator is a weight that teaches nothing; gradients longer than
+    10 are shortened to 10, as in published code. Departs from the paper: weights are compressed, as in published code,
+    not their change, so that a site that missed rounds can go on from what it receives.
     """
 
     def __init__(

@@ -28,9 +28,9 @@ class FedPHP(FedAvg):
 
     h, h_p: embeddings by the net in training, which starts from the weights received, and by the inherited private net
     p; MMD with Gaussian kernels of variance 10, 15, 20 and 50, summed. A site's first training is plain. Sent and
-    heard: the parameters of w, averaged as in FedAvg. Answers come from p, the running mean of the site's own trained
-    nets, as in the paper; the public code answers with the net just trained, and its lam = 1 would drop CE. Departs
-    from the paper: of its kinds of transfer, MMD alone.
+    received: the parameters of w, averaged as in FedAvg. Answers come from p, the running mean of the site's own
+    trained nets, as in the paper; the public code answers with the net just trained, and its lam = 1 would drop CE.
+    Departs from the paper: of its kinds of transfer, MMD alone.
     """
 
     def __init__(self, lam: float = 0.05, mu: float = 0.9, **budget: Unpack[Budget]) -> None:

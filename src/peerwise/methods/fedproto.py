@@ -27,10 +27,10 @@ class FedProto(ByRounds):
     loss = CE(f(x), y) + lam * mean over width of (h(x) - P_y)^2        P_c = mean over sites of local class means
 
     Prediction: the nearest P_c; p(c|x) = softmax of -||h(x) - P_c||^2. A class nobody has is unreachable, and its rows
-    are pulled nowhere; a class whose sites are away keeps the P_c heard last. Until one is heard, the head answers.
-    Sent: the mean embedding of each class that the site has, and which; heard: P_c, and which. ``lam`` is the paper's;
-    comparisons use 0.1 or 10. Local means count alike, as in the published code. Departs from the paper: local means
-    are taken in a pass after training, not while the net still moves.
+    are pulled nowhere; a class whose sites are away keeps the P_c received last. Until one is received, the head
+    answers. Sent: the mean embedding of each class that the site has, and which; received: P_c, and which. ``lam`` is
+    the paper's; comparisons use 0.1 or 10. Local means count alike, as in the published code. Departs from the paper:
+    local means are taken in a pass after training, not while the net still moves.
     """
 
     needs_same_features = False

@@ -16,7 +16,7 @@ class FedProx(FedAvg):
 
     loss = CE + (mu / 2) ||w - x||^2, so each step goes along g(w) + mu (w - x)        x: the weights received
 
-    Sent and heard: the parameters, averaged as in FedAvg. ``mu`` is one of the values that the paper searches
+    Sent and received: the parameters, averaged as in FedAvg. ``mu`` is one of the values that the paper searches
     (0.001 to 1). Departs from the paper: all sites do the same number of epochs.
     """
 

@@ -17,8 +17,8 @@ class FedSAM(FedAvg):
 
     each step goes along g(w + rho g(w) / ||g(w)||)
 
-    Sent and heard: the parameters, averaged as in FedAvg. Both gradients see the same batch and the same dropout, and
-    BatchNorm remembers the first look alone. Departs from the paper: none.
+    Sent and received: the parameters, averaged as in FedAvg. Both gradients see the same batch and the same dropout,
+    and BatchNorm remembers the first look alone. Departs from the paper: none.
     """
 
     def __init__(self, rho: float = 0.05, **budget: Unpack[Budget]) -> None:

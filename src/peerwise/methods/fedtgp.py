@@ -28,8 +28,8 @@ class FedTGP(FedProto):
     mean over class means m sent, of class c, of -log softmax_c( -||m - P_k|| - margin [k = c] )
     margin = min(max_c gap_c, threshold)        gap_c: from the mean of class c's means to that of the nearest class
 
-    Sent and heard: as in `FedProto`. The hub remembers its net. ``lam`` is the paper's, published scripts use 10; the
-    gap to the nearest class is the published code's.
+    Sent and received: as in `FedProto`. The hub remembers its net. ``lam`` is the paper's, published scripts use 10;
+    the gap to the nearest class is the published code's.
     Departs from the paper: a class that nobody ever had has no prototype and repels nothing.
     """
 

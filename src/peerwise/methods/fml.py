@@ -27,7 +27,7 @@ class FML(WithStudent):
 
     Each loss teaches its own net only, and KL is the mean over rows of the sum over classes, as in the paper; published
     code lets both losses teach both nets and divides KL by the number of classes too. Gradients longer than 10 are
-    shortened to 10, as there. Sent and heard: the parameters of g. Departs from the paper: none known.
+    shortened to 10, as there. Sent and received: the parameters of g. Departs from the paper: none known.
     """
 
     def __init__(

@@ -16,8 +16,8 @@ class LGFedAvg(FedAvg):
 
     head <- sum_i (n_i / n) head_i        n_i: train rows of site i, n: of all that took part
 
-    Sent and heard: the head alone. Departs from the paper: backbones of any width meet in an embedding of common width,
-    so the head is one linear layer.
+    Sent and received: the head alone. Departs from the paper: backbones of any width meet in an embedding of common
+    width, so the head is one linear layer.
     """
 
     needs_same_nets = False

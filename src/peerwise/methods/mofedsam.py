@@ -23,9 +23,9 @@ class MoFedSAM(ByMoves):
 
     each step goes along beta g(w + rho g/||g||) + (1 - beta) D,   D = -(x - x_before) / (lr K)
 
-    x, x_before: the common weights of this round and the last; K: the site's steps in a round. Sent: w_i - x; heard: x
-    (as its way from the start) and x - x_before. D has the scale of a gradient under plain SGD. Departs from the paper:
-    in the first round, where there is no D, the step is FedSAM's and not beta times it; K is each site's own.
+    x, x_before: the common weights of this round and the last; K: the site's steps in a round. Sent: w_i - x; received:
+    x (as its way from the start) and x - x_before. D has the scale of a gradient under plain SGD. Departs from the
+    paper: in the first round, where there is no D, the step is FedSAM's and not beta times it; K is each site's own.
     """
 
     def __init__(self, rho: float = 0.05, beta: float = 0.1, **budget: Unpack[Budget]) -> None:

@@ -26,7 +26,7 @@ class Moon(FedAvg):
     loss = CE + mu mean -log(e^(cos(z, z_x)/tau) / (e^(cos(z, z_x)/tau) + e^(cos(z, z_p)/tau)))
 
     z, z_x, z_p: embeddings of a row by the net in training, the net received and the site's net as last trained (at
-    first the start, so that the first round is FedAvg's). Sent and heard: the parameters, averaged as in FedAvg.
+    first the start, so that the first round is FedAvg's). Sent and received: the parameters, averaged as in FedAvg.
     Departs from the paper: z is the embedding that the head sees, without a projection layer of its own.
     """
 

@@ -23,7 +23,7 @@ class PerFedAvg(FedAvg):
 
     each batch in two halves:  w' = w - inner_lr g_1(w),   w <- w - lr g_2(w')
 
-    Sent and heard: the parameters, averaged as in FedAvg. Answers come from the common weights after one step of
+    Sent and received: the parameters, averaged as in FedAvg. Answers come from the common weights after one step of
     ``inner_lr`` on one batch of train rows, drawn by the site's seed for each round. A batch of fewer than four rows
     serves as both halves. Departs from the paper: the second-order term is left out, as in its variant "FO". The public
     code trains twice a round; here it is once, the budget of all methods.

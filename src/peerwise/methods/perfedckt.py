@@ -31,7 +31,7 @@ class PerFedCKT(CoTraining):
     loss = CE + lam mean_x sum_c H(s_i(x)_c - mean of s_c over the cluster of i)        s: logits on public rows
     H(d) = d^2 / 2 where |d| <= 1, else |d| - 1/2
 
-    Sites are clustered anew in every round by k-means over their logits on all public rows. Sent and heard: |U| C
+    Sites are clustered anew in every round by k-means over their logits on all public rows. Sent and received: |U| C
     float32 values. The loss on public rows is taken over as many of them a step as there are own rows. The paper leaves
     the number of clusters and lam open; logits are not normalised. Departs from the paper: it has d^2 / 2 everywhere,
     by which logits that once lie far apart throw each other further with every step until they are no numbers.

@@ -24,8 +24,8 @@ class PFedMe(ByMoves):
     each batch: K times theta <- theta - personal_lr (g(theta) + lam (theta - w)),  then w <- w - lam lr (w - theta)
     hub:        x <- (1 - beta) x + beta mean w_i
 
-    Sent: w_i - x; heard: x, as its way from the start. Answers come from theta, which starts each round at x and goes
-    on from batch to batch. The inner steps are the ``optimizer``'s. ``beta`` = 0, the public code's default, never
+    Sent: w_i - x; received: x, as its way from the start. Answers come from theta, which starts each round at x and
+    goes on from batch to batch. The inner steps are the ``optimizer``'s. ``beta`` = 0, the public code's default, never
     moves x; here it is 1. Departs from the paper: the mean weighs sites by their train rows, as its code does; that
     code's weight decay of 0.001 is left out.
     """

@@ -26,8 +26,8 @@ class Scaffold(ByMoves):
     site:  c_i <- c_i - c + (x - w) / (K lr)                 c_i = 0 at first
     hub:   x <- x + mean (w - x),  c <- c + (rows of participants / rows of all) mean (change of c_i)
 
-    Sent: w - x and the change of c_i; heard: x (as its way from the start) and c: twice FedAvg's traffic. "All" are the
-    sites that ever spoke. The formulas hold for plain SGD, so another optimiser is refused. Departs from the paper:
+    Sent: w - x and the change of c_i; received: x (as its way from the start) and c: twice FedAvg's traffic. "All" are
+    the sites that ever spoke. The formulas hold for plain SGD, so another optimiser is refused. Departs from the paper:
     means weigh sites by their train rows, so that the goal and the first round are FedAvg's.
     """
 

@@ -45,7 +45,7 @@ def kept_provenance(folder: RunFolder, fresh: dict[str, Any]) -> dict[str, Any]:
     """What was noted when the numbers were made, if nothing was worked on since."""
     try:
         kept: dict[str, Any] = folder.store.load(INDEX)["provenance"] if folder.store.has(INDEX) else {}
-    except (ParcelError, KeyError):  # running again mends it
+    except (ParcelError, KeyError):  # running again writes it anew
         return fresh
     same = all(kept.get(key) == fresh[key] for key in ("configuration", "sessions", "data"))
     return {**kept, "sha256": fresh["sha256"]} if same else fresh

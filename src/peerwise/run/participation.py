@@ -1,4 +1,4 @@
-"""Who is there in which round, and who of them speaks."""
+"""Which sites are present in a round, and which of them share in it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from peerwise.errors import ConfigError
 
 @dataclass(frozen=True)
 class Participation:
-    """``absent``: the rounds (from 0) in which a site is away: it neither shares nor hears. Once it is there, again or
-    for the first time, it absorbs what was told last, then shares. ``join``: the part of the sites present that shares
-    in a round, drawn anew each time, at least one; the others only hear. Methods with one round have all sites in it.
+    """``absent``: the rounds (from 0) in which a site is away and neither shares nor absorbs. Once it is back, it
+    absorbs the last broadcast, then shares. ``join``: the part of the sites present that shares in a round, drawn anew
+    each time, at least one; the others only absorb. Methods with one round have all sites in it.
     """
 
     join: float = 1.0

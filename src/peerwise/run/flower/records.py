@@ -27,7 +27,7 @@ def record_of(packed: Packed) -> ArrayRecord:
 
 
 def packed_in(record: ArrayRecord) -> Packed:
-    """Unread; whoever unpacks it verifies it."""
+    """Unread: it is verified where it is unpacked."""
     blobs = {name: bytes(array.data) for name, array in record.items()}
     if MANIFEST not in blobs:
         raise ParcelError(f"a record holds {sorted(blobs)[:5]}: expected a manifest and its blobs. Send it again.")
