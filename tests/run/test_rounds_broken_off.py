@@ -14,6 +14,7 @@ import pytest
 from round_methods import Drift, Gossip, federation
 from round_runs import HERE, Tree, differences, opened, run
 
+from peerwise.parcels import Parcel
 from peerwise.run.participation import Participation
 
 KILLED = """
@@ -70,6 +71,39 @@ def test_what_stops_a_run_costs_none_of_its_rounds(tmp_path: Path) -> None:
     assert not differences(found, run(tmp_path / "whole", Drift()))
 
 
+def test_what_stops_a_run_while_it_answers_costs_no_answer(tmp_path: Path) -> None:
+    def tell(event: Tree) -> None:
+        if event["event"] == "predicted" and event["site"] == "site-2":
+            raise KeyboardInterrupt
+
+    with opened(tmp_path / "run", Drift(), federation(4), tell=tell) as made, pytest.raises(KeyboardInterrupt):
+        made.finish()
+    events: list[Tree] = []
+    found = run(tmp_path / "run", Drift(), events=events)
+    assert [event["site"] for event in events if event["event"] == "predicted"] == ["site-3"]
+    assert not differences(found, run(tmp_path / "whole", Drift()))
+
+
+class InterruptedAt(dict[str, Parcel]):
+    """Ctrl-C while the parcel of this site is noted, which is after its state and before that it is done."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+
+    def __setitem__(self, site: str, parcel: Parcel) -> None:
+        if site == self.site:
+            raise KeyboardInterrupt
+        super().__setitem__(site, parcel)
+
+
+def test_a_step_that_was_noted_by_half_is_taken_again_from_its_beginning(tmp_path: Path) -> None:
+    with opened(tmp_path / "run", Drift(), federation(4)) as made:
+        made.at.parcels = InterruptedAt("site-2")
+        with pytest.raises(KeyboardInterrupt):
+            made.finish()
+    assert not differences(run(tmp_path / "run", Drift()), run(tmp_path / "whole", Drift()))
+
+
 TWO_WORKERS = """
 import sys
 from pathlib import Path
@@ -123,3 +157,13 @@ def test_damage_is_noticed_and_the_run_begins_anew(tmp_path: Path, damage: str) 
     (warning,) = [event for event in events if event["event"] == "warning"]
     assert warning["why"].endswith("Going on from the beginning.")
     assert [event["round"] for event in events if event["event"] == "round"] == list(range(6))
+
+
+def test_damaged_predictions_are_made_anew_from_the_trained_states(tmp_path: Path) -> None:
+    whole = run(tmp_path / "run", Drift())
+    path = tmp_path / "run" / "predictions" / "toy-s0"
+    path.write_bytes(path.read_bytes()[:-5])
+    events: list[Tree] = []
+    assert not differences(whole, run(tmp_path / "run", Drift(), events=events))
+    assert [event["event"] for event in events] == ["warning", *["predicted"] * 4]
+    assert events[0]["why"].endswith("The sites answer anew.")

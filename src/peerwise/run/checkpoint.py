@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from peerwise.federation import RUN, Broadcast, Memory, State
+from peerwise.federation import Broadcast, Memory, State
 from peerwise.parcels import Parcel, read_tree, write_tree
 
 
@@ -24,7 +22,7 @@ class Checkpoint:
     """``round`` is the one at work (the number of rounds: what comes after the last one), ``done`` the sites that have
     taken their step in it, ``parcels`` what they shared in it, ``failed`` the sites that failed in an earlier one
     ({"step", "why"}). ``has_shared``: whether any site has shared in any round. Once it is ``finished``, each state is
-    the one that answers, and ``parcels`` are those of a method's only round."""
+    the one that answers, ``parcels`` are those of a method's only round, and ``predictions`` the answers so far."""
 
     round: int = 0
     done: set[str] = field(default_factory=set)
@@ -35,6 +33,7 @@ class Checkpoint:
     failed: dict[str, dict[str, str]] = field(default_factory=dict)
     has_shared: bool = False
     finished: bool = False
+    predictions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         # Lists, because a site's name may be any text, which the name of an item may not.
@@ -44,13 +43,14 @@ class Checkpoint:
                 "round": self.round,
                 "done": sorted(self.done),
                 "names": list(self.sessions),
-                "sessions": [[_packed(saved.state), saved.best] for saved in self.sessions.values()],
+                "sessions": [[saved.state, saved.best] for saved in self.sessions.values()],
                 "parcels": _listed(self.parcels),
                 "broadcast": None if self.broadcast is None else _packed_broadcast(self.broadcast),
                 "memory": self.memory,
                 "failed": [[name, failure["step"], failure["why"]] for name, failure in self.failed.items()],
                 "has_shared": self.has_shared,
                 "finished": self.finished,
+                "predictions": [list(pair) for pair in self.predictions.items()],
             },
             durable=True,
         )
@@ -58,7 +58,7 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path) -> Checkpoint:
         tree = read_tree(path)
-        sessions = [Saved(_unpacked(state), best) for state, best in tree["sessions"]]
+        sessions = [Saved(state, best) for state, best in tree["sessions"]]
         return cls(
             round=tree["round"],
             done=set(tree["done"]),
@@ -69,29 +69,8 @@ class Checkpoint:
             failed={name: {"step": step, "why": why} for name, step, why in tree["failed"]},
             has_shared=tree["has_shared"],
             finished=tree["finished"],
+            predictions=dict(tree["predictions"]),
         )
-
-
-def points_array(curve: list[list[Any]]) -> np.ndarray[Any, Any]:
-    """Points of a curve as an array, which takes less room than text."""
-    return np.array([[round, np.nan if value is None else value] for round, value in curve], dtype=np.float64)
-
-
-def points_list(curve: np.ndarray[Any, Any]) -> list[list[Any]]:
-    return [[int(round), float(value) if np.isfinite(value) else None] for round, value in curve]
-
-
-def _packed(state: State) -> State:
-    record = state[RUN]
-    curves = {name: points_array(curve) for name, curve in record["curves"].items()}
-    took_part = np.array(record["took_part"], dtype=np.int64)
-    return {**state, RUN: {**record, "curves": curves, "took_part": took_part}}
-
-
-def _unpacked(state: State) -> State:
-    record = state[RUN]
-    curves = {name: points_list(curve) for name, curve in record["curves"].items()}
-    return {**state, RUN: {**record, "curves": curves, "took_part": record["took_part"].tolist()}}
 
 
 def _packed_broadcast(broadcast: Broadcast) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from peerwise.data import Site
 from peerwise.errors import ConfigError, StorageError
 from peerwise.parcels import Keep, Store, read_tree, write_atomic, write_tree
 from peerwise.parcels.store import kept_name, remove_leftovers
-from peerwise.run.checkpoint import Checkpoint, points_array, points_list
+from peerwise.run.checkpoint import Checkpoint
 from peerwise.run.experiment import Experiment
 
 Packed = tuple[bytes, dict[str, bytes]]  # a manifest and its blobs
@@ -67,7 +67,7 @@ class RunFolder:
         if key.exists() and key.read_text() != wanted:
             raise self._other()
         remove_leftovers(self.path)
-        self._mend_log()
+        self._repair_log()
         write_atomic(key, wanted.encode())
         write_atomic(self.path / "config.toml", experiment.to_toml().encode())
 
@@ -117,12 +117,11 @@ class RunFolder:
         if not path.is_file():
             return None
         tree = read_tree(path)
-        found = dict(zip(tree["names"], tree["predictions"], strict=True))
-        return {site: {**each, "curves": _each(points_list, each["curves"])} for site, each in found.items()}
+        return dict(zip(tree["names"], tree["predictions"], strict=True))
 
     def save_predictions(self, run: str, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        packed = [{**each, "curves": _each(points_array, each["curves"])} for each in predictions.values()]
-        write_tree(self.predictions_file(run), {"names": list(predictions), "predictions": packed}, durable=True)
+        tree = {"names": list(predictions), "predictions": list(predictions.values())}
+        write_tree(self.predictions_file(run), tree, durable=True)
 
     def predictions_file(self, run: str) -> Path:
         return self.path / "predictions" / run
@@ -155,7 +154,7 @@ class RunFolder:
             if file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, "no room for the whole line")
 
-    def _mend_log(self) -> None:
+    def _repair_log(self) -> None:
         """Leave out the half lines that a full disk or a crash may have left."""
         if not self._events.exists():
             return
@@ -191,7 +190,3 @@ def _writing(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({error.strerror or error}): free some space or choose another folder with "
             f"--out, and run again: it goes on where it stopped."
         ) from error
-
-
-def _each(change: Callable[[Any], Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: change(value) for name, value in values.items()}

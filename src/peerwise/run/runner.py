@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from peerwise.data import Site, work_anew
@@ -18,6 +19,7 @@ from peerwise.federation import (
     RUN,
     AnswersTogether,
     Broadcast,
+    Memory,
     Method,
     Session,
     State,
@@ -65,10 +67,15 @@ class MethodRun:
         self._at: Checkpoint | None = None
         self._sessions: dict[str, Session] = {}  # in this process, from step to step
         self._saved_at, self._saving_takes = time.monotonic(), 0.0
+        self._is_whole = True  # whether the checkpoint may be saved as it stands
 
     def finish(self) -> Predictions:
-        if self.folder is not None and (known := self.folder.load_predictions(self.name)) is not None:
-            return known
+        if self.folder is not None:
+            try:
+                if (known := self.folder.load_predictions(self.name)) is not None:
+                    return known
+            except ParcelError as error:
+                self._warn(f"{error} The sites answer anew.")
         self.train()
         return self.predict()
 
@@ -83,10 +90,9 @@ class MethodRun:
                     self._round(round)
                 self._conclude()
         finally:
-            if not self.at.finished and self.at.sessions:
-                self._save()
             self._sessions.clear()
-        self._save()
+            if self.at.sessions:
+                self._save()
 
     def score(self) -> float:
         """After training, the accuracy on validation rows of the states that answer: the mean over the sites that have
@@ -94,7 +100,7 @@ class MethodRun:
         found = {name: saved.state[RUN].get("best_score") for name, saved in self.at.sessions.items()}
         working = [site for site in self.sites if site.name not in self.at.failed]
         unjudged = [site for site in working if len(site.val) and found.get(site.name) is None]
-        for outcome in self._map(judge_sites, [[site] for site in unjudged]):
+        for outcome in chain.from_iterable(self._map(judge_sites, [[site] for site in unjudged])):
             found[outcome.site] = 0.0 if outcome.failure else outcome.value
         known = [found.get(site.name) for site in self.sites if len(site.val)]
         scores = [0.0 if score is None else score for score in known]
@@ -103,14 +109,26 @@ class MethodRun:
     def predict(self) -> Predictions:
         """Answer the test rows at every site."""
         self.workers.renew()
-        predictions: Predictions = {}
-        failures = dict(self.at.failed)
-        inbox = self.at.parcels
+        predictions = self.at.predictions
+        try:
+            self._answer()
+        except BaseException:
+            if predictions:
+                self._save()
+            raise
+        predictions = {site.name: predictions[site.name] for site in self.sites}
+        if self.folder is not None:
+            self.folder.save_predictions(self.name, predictions)
+        return predictions
+
+    def _answer(self) -> None:
+        predictions, failures = self.at.predictions, dict(self.at.failed)
         together = isinstance(self.method, AnswersTogether)
-        waiting = self.sites
+        waiting = [site for site in self.sites if site.name not in predictions]
         for last in (False, True):  # where the method cannot answer, something simpler does
             failed: dict[str, Outcome] = {}
-            for outcome in self._map(predict_sites, self._chunks(waiting, together), inbox, failures=failures):
+            chunks = self._chunks(waiting, together)
+            for outcome in chain.from_iterable(self._map(predict_sites, chunks, self.at.parcels, failures=failures)):
                 if outcome.failure is not None:
                     failed[outcome.site] = outcome
                     self._tell_failure(outcome)
@@ -119,15 +137,12 @@ class MethodRun:
                 self.tell({"event": "predicted", "run": self.name, "site": outcome.site})
                 for model, why in outcome.value["peers_left_out"].items():
                     self.tell({"event": "left out", "run": self.name, "site": outcome.site, "model": model, "why": why})
+                self._save_if_due()
             at_work = {site.name for site in self.sites} - set(self.at.failed)
             if failed and (last or set(failed) >= at_work):
                 raise self._failed_everywhere(next(iter(failed.values())))
             failures |= {name: outcome.failure or {} for name, outcome in failed.items()}
             waiting = [site for site in self.sites if site.name in failed]
-        predictions = {site.name: predictions[site.name] for site in self.sites}
-        if self.folder is not None:
-            self.folder.save_predictions(self.name, predictions)
-        return predictions
 
     @property
     def at(self) -> Checkpoint:
@@ -142,11 +157,11 @@ class MethodRun:
         try:
             return self.folder.load_states(self.name)
         except ParcelError as error:
-            self.tell({"event": "warning", "run": self.name, "why": f"{error} Going on from the beginning."})
+            self._warn(f"{error} Going on from the beginning.")
             return None
 
     def _save(self) -> None:
-        if self.folder is not None:
+        if self.folder is not None and self._is_whole:
             started = time.monotonic()
             self.folder.save_states(self.name, self.at)
             self._saved_at = time.monotonic()
@@ -155,6 +170,13 @@ class MethodRun:
     def _save_if_due(self) -> None:
         if time.monotonic() - self._saved_at > max(CHECKPOINT_SECONDS, CHECKPOINT_SHARE * self._saving_takes):
             self._save()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """A change of the checkpoint that is interrupted is never saved: the run goes on from the last one."""
+        self._is_whole = False
+        yield
+        self._is_whole = True
 
     def _round(self, round: int) -> None:
         started = time.perf_counter()
@@ -170,18 +192,19 @@ class MethodRun:
         first = sharing if not at.has_shared else set()
         if failed and (set(failed) >= set(working) or (first and set(failed) >= first)):
             raise self._failed_everywhere(next(iter(failed.values())))
-        for name, outcome in failed.items():
-            record = (outcome.state or {RUN: blank_record()})[RUN]
-            saved = at.sessions.get(name, Saved({}))
-            at.sessions[name] = Saved({**saved.state, RUN: record}, outcome.best or saved.best)
-            at.failed[name] = outcome.failure or {}
         took_part = sorted(sharing - set(failed))
-        at.has_shared = at.has_shared or bool(took_part)
-        if took_part:
-            self._combine(round, {name: at.parcels[name] for name in took_part if name in at.parcels})
-        at.round, at.done = round + 1, set()
-        if self.method.rounds > 1:
-            at.parcels = {}
+        inbox = {name: at.parcels[name] for name in took_part if name in at.parcels}
+        broadcast, memory = self._combined(round, inbox) if took_part else (at.broadcast, at.memory)
+        with self._change():
+            for name, outcome in failed.items():
+                record = (outcome.state or {RUN: blank_record()})[RUN]
+                saved = at.sessions.get(name, Saved({}))
+                at.sessions[name] = Saved({**saved.state, RUN: record}, outcome.best or saved.best)
+                at.failed[name] = outcome.failure or {}
+            at.has_shared = at.has_shared or bool(took_part)
+            at.broadcast, at.memory, at.round, at.done = broadcast, memory, round + 1, set()
+            if self.method.rounds > 1:
+                at.parcels = {}
         if self.method.rounds > 1 and round < self.method.rounds:
             seconds = time.perf_counter() - started
             self.tell({"event": "round", "run": self.name, "round": round, "took_part": took_part, "seconds": seconds})
@@ -195,47 +218,55 @@ class MethodRun:
         others = absorbing - sharing
         chunks = self._chunks([site for site in self.sites if site.name in sharing], together, MOST_TRAINED)
         chunks += self._chunks([site for site in self.sites if site.name in others], together)
-        left = [chunk for chunk in chunks if not {site.name for site in chunk} <= at.done]
-        for outcome in self._map(step_sites, left, at.broadcast, round, sharing=sharing):
-            if outcome.failure is not None:
-                failed[outcome.site] = outcome
-                self._tell_failure(outcome, round - (outcome.failure["step"] == "absorb"))
-                continue
-            name, state = outcome.site, outcome.state or {}
-            best = outcome.best
-            if best is None and name in at.sessions:
-                best = at.sessions[name].best
-            at.sessions[name] = Saved(state, best)
-            if outcome.parcel:
-                at.parcels[name] = outcome.parcel
-            at.done.add(name)
-            if self.method.rounds == 1:
-                self.tell({"event": "shared" if round == 0 else "absorbed", "run": self.name, "site": name})
-            if not failed:
-                self._save_if_due()
+        # Of a chunk that was done, only sites that failed are left.
+        left = [[site for site in chunk if site.name not in at.done] for chunk in chunks]
+        for outcomes in self._map(step_sites, [chunk for chunk in left if chunk], at.broadcast, round, sharing=sharing):
+            with self._change():
+                for outcome in outcomes:
+                    if outcome.failure is None:
+                        self._take(outcome)
+            for outcome in outcomes:
+                if outcome.failure is not None:
+                    failed[outcome.site] = outcome
+                    self._tell_failure(outcome, round - (outcome.failure["step"] == "absorb"))
+                elif self.method.rounds == 1:
+                    step = "shared" if round == 0 else "absorbed"
+                    self.tell({"event": step, "run": self.name, "site": outcome.site})
+            self._save_if_due()
         return failed
 
-    def _combine(self, round: int, inbox: dict[str, Parcel]) -> None:
+    def _take(self, outcome: Outcome) -> None:
+        """Into the checkpoint."""
+        at, name, best = self.at, outcome.site, outcome.best
+        if best is None and name in at.sessions:
+            best = at.sessions[name].best
+        at.sessions[name] = Saved(outcome.state or {}, best)
+        if outcome.parcel:
+            at.parcels[name] = outcome.parcel
+        at.done.add(name)
+
+    def _combined(self, round: int, inbox: dict[str, Parcel]) -> tuple[Broadcast | None, Memory]:
         at = self.at
         if not combines(self.method):
-            at.broadcast = Broadcast(round, inbox)
-        elif inbox:
+            return Broadcast(round, inbox), at.memory
+        if not inbox:
+            return at.broadcast, at.memory
+        try:
             with one_thread():
-                try:
-                    broadcast, at.memory = combine(self.method, round, inbox, at.memory, self.sites[0].seed)
-                except (OSError, MemoryError):
-                    raise
-                except Exception as error:
-                    if self.folder is None:
-                        raise
-                    raise ModelError(
-                        f"{self.name}: the parcels of round {round} cannot be combined: {reason(error)} If the values "
-                        f"are not finite, lower the learning rate."
-                    ) from error
-            content = broadcast.content
-            one = isinstance(content, Parcel)
-            fixed = content.frozen() if one else {name: content[name].frozen() for name in content}
-            at.broadcast = replace(broadcast, content=fixed)
+                broadcast, memory = combine(self.method, round, inbox, at.memory, self.sites[0].seed)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            if self.folder is None:
+                raise
+            raise ModelError(
+                f"{self.name}: the parcels of round {round} cannot be combined: {reason(error)} If the values are not "
+                f"finite, lower the learning rate."
+            ) from error
+        content = broadcast.content
+        one = isinstance(content, Parcel)
+        fixed = content.frozen() if one else {name: content[name].frozen() for name in content}
+        return replace(broadcast, content=fixed), memory
 
     def _conclude(self) -> None:
         """Leave the states that answer: the best ones, or without validation rows the last."""
@@ -247,8 +278,9 @@ class MethodRun:
             session.restore_best()
             failed = site.name in at.failed and session.best is None
             found[site.name] = Saved({RUN: session.record} if failed else session.site.state)
-        at.sessions = found
-        at.broadcast, at.memory, at.finished = None, {}, True
+        with self._change():
+            at.sessions = found
+            at.broadcast, at.memory, at.finished = None, {}, True
 
     def _chunks(self, sites: Sequence[Site], together: bool, most: int = MOST_TOGETHER) -> list[list[Site]]:
         """The sites of each task. The sizes depend on the number of sites alone."""
@@ -267,7 +299,7 @@ class MethodRun:
         *rest: Any,
         sharing: Iterable[str] = (),
         failures: Mapping[str, Mapping[str, str]] | None = None,
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[list[Outcome]]:
         """The work at the sites of every chunk, as it is done."""
         sharing, failures = set(sharing), failures or {}
 
@@ -276,7 +308,7 @@ class MethodRun:
 
         if self.workers.in_process:
             for chunk in chunks:
-                yield from self._done_here(work, parts(chunk), rest)
+                yield self._done_here(work, parts(chunk), rest)
             return
         shared = [self.workers.scatter(value) for value in (self._job(), *rest)]
         try:
@@ -289,14 +321,12 @@ class MethodRun:
                 for key, made_from, packed in outcomes[0].kept:
                     if self.folder is not None:
                         self.folder.keep_packed(outcomes[0].site, key, made_from, packed)
-                yield from outcomes
+                yield outcomes
         finally:
             for handle in shared:
                 self.workers.forget(handle)
 
-    def _done_here(
-        self, work: Callable[..., list[Outcome]], parts: list[Part], rest: Sequence[Any]
-    ) -> Iterator[Outcome]:
+    def _done_here(self, work: Callable[..., list[Outcome]], parts: list[Part], rest: Sequence[Any]) -> list[Outcome]:
         sessions = self.at.sessions
         for part in parts:
             name = part.site.name
@@ -316,7 +346,7 @@ class MethodRun:
                 raise outcome.error
             if part.session is not None and outcome.failure is None:
                 self._sessions[part.site.name] = part.session
-        yield from outcomes
+        return outcomes
 
     def _sent(self, parts: Sequence[Part]) -> tuple[list[Handle], list[Handle], list[Part], dict[str, Any]]:
         """What a worker is sent of some sites: their data and context once, what their sessions left behind, and what
@@ -335,6 +365,9 @@ class MethodRun:
 
     def _job(self) -> Job:
         return Job(self.method, self.folder.path if self.folder is not None and self.workers.local else None)
+
+    def _warn(self, why: str) -> None:
+        self.tell({"event": "warning", "run": self.name, "why": why})
 
     def _lost(self, names: list[str]) -> None:
         self.tell({"event": "worker lost", "run": self.name, "sites": names})
