@@ -331,7 +331,12 @@ def answer_together(method: Method, sites: Sequence[Site], inputs: Sequence[Any]
         together = [method.predict_proba(site, X) for site, X in zip(sites, inputs, strict=True)]
     else:
         together = list(method.predict_proba_together(sites, inputs))
-    return [_checked(method, *asked) for asked in zip(sites, together, counts, strict=True)]
+    found = [np.asarray(probabilities, dtype=np.float64) for probabilities in together]
+    expected = [(count, len(site.classes)) for site, count in zip(sites, counts, strict=True)]
+    if [each.shape for each in found] != expected or (found and not np.isfinite(np.concatenate(found)).all()):
+        for site, probabilities, count in zip(sites, found, counts, strict=True):
+            _checked(method, site, probabilities, count)
+    return found
 
 
 def answer_with_details(method: Method, site: Site, X: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:

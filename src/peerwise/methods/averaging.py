@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from peerwise.errors import ParcelError
@@ -33,20 +34,21 @@ def check_rows(parcel: Parcel) -> None:
 
 def mean(inbox: Inbox, item: str = "weights", weigh: Weigh = by_rows) -> Weights:
     """sum_i w_i a_i / sum_i w_i of the named arrays ``parcel[item]``, in float32."""
-    total: dict[str, NDArray[np.float64]] = {}
-    term: dict[str, NDArray[np.float64]] = {}  # room for one sender's
+    total: dict[str, torch.Tensor] = {}
+    term: dict[str, torch.Tensor] = {}  # room for one sender's
     weights = 0.0
     for sender in sorted(inbox):
         parcel = inbox[sender]
         weight = weigh(parcel)
         for name, array in parcel[item].items():
-            if name in total:
-                total[name] += np.multiply(array, weight, out=term[name], dtype=np.float64)
-            else:
-                total[name] = np.array(np.multiply(array, weight, dtype=np.float64))
-                term[name] = np.empty_like(total[name])
+            if name not in total:
+                total[name] = torch.zeros(array.shape, dtype=torch.float64)
+                term[name] = torch.empty_like(total[name])
+            # numpy casts, torch multiplies and adds in one pass: so half the time
+            np.copyto(term[name].numpy(), array)
+            total[name].add_(term[name], alpha=weight)
         weights += weight
-    return {name: (summed / weights).astype(np.float32) for name, summed in total.items()}
+    return {name: (summed / weights).numpy().astype(np.float32) for name, summed in total.items()}
 
 
 def replaced(weights: Weights, news: Weights) -> Weights:

@@ -194,7 +194,7 @@ def _scaled(net: Perceptron, weights: Sequence[Weights], inputs: Sequence[NDArra
     """All sites' rows, one below the other, each scaled as at its site."""
     X = torch.from_numpy(np.concatenate(inputs).astype(np.float32, copy=False))
     if net.pixels:
-        return X.flatten(1) / 127.5 - 1.0
+        return X.flatten(1).div_(127.5).sub_(1.0)
     if net.scaling is None:
         return X
     from peerwise.models.zoo.tables import scaled_rows

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -85,7 +85,7 @@ class MethodRun:
             return
         self.workers.renew()
         try:
-            with one_thread() if self.workers.in_process else nullcontext(), _only_new_garbage():
+            with _only_new_garbage():
                 for round in range(self.at.round, self.method.rounds + 1):
                     self._round(round)
                 self._conclude()
@@ -307,8 +307,9 @@ class MethodRun:
             return [Part(site, site.name in sharing, failures.get(site.name)) for site in chunk]
 
         if self.workers.in_process:
-            for chunk in chunks:
-                yield self._done_here(work, parts(chunk), rest)
+            with one_thread():
+                for chunk in chunks:
+                    yield self._done_here(work, parts(chunk), rest)
             return
         shared = [self.workers.scatter(value) for value in (self._job(), *rest)]
         try:
@@ -339,8 +340,7 @@ class MethodRun:
             # The session changes its own state; what is saved stays as it was until all of the step is done.
             if saved is not None and saved.state:
                 sessions[name] = Saved(_copied(saved.state), saved.best)
-        with one_thread():
-            outcomes = work(self.method, parts, *rest)
+        outcomes = work(self.method, parts, *rest)
         for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is not None and self.folder is None:
                 raise outcome.error
