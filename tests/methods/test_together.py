@@ -12,8 +12,7 @@ from small_federations import awkward, hospitals, table_site
 from tiny_nets import begun, images
 
 from peerwise.data import Inputs, Site
-from peerwise.errors import ModelError
-from peerwise.federation import AnswersTogether, TrainsTogether
+from peerwise.federation import AnswersTogether, Session, TrainsTogether, learned, step_together
 from peerwise.methods.apfl import APFL
 from peerwise.methods.by_rounds import ByRounds
 from peerwise.methods.ditto import Ditto
@@ -142,22 +141,33 @@ def test_parcels_come_back_in_the_order_of_the_sites() -> None:
         assert all(weights[name] is site.state["net"][name] for name in weights)
 
 
-@pytest.mark.parametrize("kind", [FedAvg, Ditto, Heavier])
-def test_a_site_at_fault_leaves_all_states_as_they_were(kind: type[FedAvg]) -> None:
-    method = kind(**BUDGET)
-    sites = begun(method, awkward("mlp"))
-    net = sites[-1].state["net"]
-    sites[-1].state["net"] = {**net, "head.weight": np.full_like(net["head.weight"], 3e38)}
-    before = [dict(site.state) for site in sites]
-    with pytest.raises(ModelError, match="training loss became"):
-        method.share_together(sites, 0)
-    for site, state in zip(sites, before, strict=True):
-        assert site.state.keys() == state.keys()
-        assert all(site.state[key] is state[key] for key in state)
-    for site in sites[:-1]:
-        method.share(site, 0)
-    with pytest.raises(ModelError, match="training loss became"):
-        method.share(sites[-1], 0)
+class Counting(Heavier):
+    """A third party's that changes what lies in its state, in place."""
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state |= {"shares": {"number": 0}, "rounds": np.zeros(4)}
+
+    def learn(self, site: Site, net: Net, round: int) -> None:
+        site.state["shares"]["number"] += 1
+        site.state["rounds"][round] += 1
+        super().learn(site, net, round)
+
+
+@pytest.mark.parametrize("kind", [FedAvg, Ditto, Heavier, Counting])
+def test_a_site_at_fault_changes_no_number_of_the_others(kind: type[FedAvg]) -> None:
+    method, sites = kind(**BUDGET), awkward("mlp")
+    sessions = [Session(method, site.replace(state={})) for site in sites]
+    alone = [Session(method, site.replace(state={})) for site in sites[:-1]]
+    ill = sessions[-1].site
+    net = ill.state["net"]
+    ill.state["net"] = {**net, "head.weight": np.full_like(net["head.weight"], 3e38)}
+    parcels, failures = step_together(sessions, None, 0, {site.name for site in sites})
+    assert failures.keys() == {ill.name}
+    assert "training loss became" in str(failures[ill.name].error)
+    for session, other in zip(sessions, alone, strict=False):
+        assert furthest(parcels[session.site.name], other.step(None, 0)) == 0
+        assert furthest(learned(session.site), learned(other.site)) == 0
 
 
 def test_sites_begin_with_one_copy_of_the_common_weights() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,55 @@ class Silent(Drift):
 
     def absorb(self, site: Site, round: int, inbox: Any) -> None:
         assert not inbox
+
+
+class InPlace(Drift):
+    """Changes what lies in its state where it lies. With ``interrupt``, a file that is not there yet, Ctrl-C comes at
+    site-1 in round 2."""
+
+    def __init__(self, interrupt: str = "") -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state |= {"shares": {"number": 0}}
+
+    def share(self, site: Site, round: int) -> Parcel:
+        site.state["shares"]["number"] += 1
+        if self.interrupt and (site.name, round) == ("site-1", 2) and not Path(self.interrupt).exists():
+            Path(self.interrupt).touch()
+            raise KeyboardInterrupt
+        return super().share(site, round)
+
+    def curves(self, site: Site) -> dict[str, float]:
+        return {"shares": site.state["shares"]["number"]}
+
+
+class Unsaved(Drift):
+    """What it keeps at site-1 from round 2 on can be saved by nobody."""
+
+    def __init__(self, kept: str = "set") -> None:
+        super().__init__()
+        self.kept = kept
+
+    def share(self, site: Site, round: int) -> Parcel:
+        if site.name == "site-1" and round == 2:
+            site.state["odd"] = {"set": {1, 2}, "nan": float("nan")}[self.kept]
+        return super().share(site, round)
+
+
+class CountsNeighbors(Drift):
+    """Its answers depend on how many sites are asked together."""
+
+    def predict_proba_together(self, sites: Sequence[Site], inputs: Sequence[Any]) -> list[NDArray[np.float64]]:
+        return [self.predict_proba(site, X) / len(sites) for site, X in zip(sites, inputs, strict=True)]
+
+
+class Unborn(Drift):
+    """Cannot start at site-1."""
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        if site.name == "site-1":
+            raise ArithmeticError("no beginning")
+        super().start(site, rng)

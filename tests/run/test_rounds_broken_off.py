@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from round_methods import Drift, Gossip, federation
+from round_methods import CountsNeighbors, Drift, Gossip, InPlace, federation
 from round_runs import HERE, Tree, differences, opened, run
 
 from peerwise.parcels import Parcel
@@ -82,6 +82,28 @@ def test_what_stops_a_run_while_it_answers_costs_no_answer(tmp_path: Path) -> No
     found = run(tmp_path / "run", Drift(), events=events)
     assert [event["site"] for event in events if event["event"] == "predicted"] == ["site-3"]
     assert not differences(found, run(tmp_path / "whole", Drift()))
+
+
+def test_a_step_that_was_interrupted_leaves_no_trace_in_the_state(tmp_path: Path) -> None:
+    method = InPlace(str(tmp_path / "interrupted"))
+    with opened(tmp_path / "run", method, federation(4)) as made, pytest.raises(KeyboardInterrupt):
+        made.finish()
+    assert not differences(run(tmp_path / "run", method), run(tmp_path / "whole", InPlace()))
+
+
+def test_sites_are_asked_with_the_same_others_after_an_interruption(tmp_path: Path) -> None:
+    sites = federation(300)  # three tasks
+    answered: list[str] = []
+
+    def tell(event: Tree) -> None:
+        answered.extend([event["site"]] if event["event"] == "predicted" else [])
+        if len(answered) == 130:
+            raise KeyboardInterrupt
+
+    method = CountsNeighbors(1)
+    with opened(tmp_path / "run", method, sites, tell=tell) as made, pytest.raises(KeyboardInterrupt):
+        made.finish()
+    assert not differences(run(tmp_path / "run", method, sites), run(tmp_path / "whole", method, sites))
 
 
 class InterruptedAt(dict[str, Parcel]):

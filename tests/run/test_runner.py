@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from round_methods import Drift, Gossip, Letters, Silent, chance_site, federation
+from round_methods import Drift, Gossip, Letters, Silent, Unborn, Unsaved, chance_site, federation
 from round_runs import EVERYBODY, Tree, differences, opened, run, state_of
 
 from peerwise.data import Rows, Site
@@ -180,6 +180,24 @@ def test_a_site_that_is_never_there_still_answers(tmp_path: Path) -> None:
     assert found["site-1"]["took_part"] == []
     assert found["site-1"]["sent"] == found["site-1"]["received"] == 0
     assert found["site-1"]["probabilities"].shape == (7, 2)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_site_that_is_never_there_and_cannot_start_is_answered_for(tmp_path: Path, workers: int) -> None:
+    absent = Participation(absent={"site-1": range(6)})
+    found = run(tmp_path, Unborn(), workers=workers, participation=absent)
+    assert found["site-1"]["fell_back"]["to"] == "label frequencies"
+    assert found["site-1"]["fell_back"]["why"].startswith("share: ArithmeticError: no beginning; then ")
+    assert found["site-0"]["fell_back"] is None
+
+
+@pytest.mark.parametrize(("kept", "words"), [("set", "odd is a set"), ("nan", "odd is nan")])
+def test_a_state_that_cannot_be_saved_is_the_failure_of_its_site(tmp_path: Path, kept: str, words: str) -> None:
+    found = run(tmp_path, Unsaved(kept))
+    assert found["site-1"]["fell_back"]["to"].startswith("round ")
+    assert f"its state cannot be saved: /{words}" in found["site-1"]["fell_back"]["why"]
+    assert found["site-1"]["took_part"] == [0, 1, 2]
+    assert all(found[name]["fell_back"] is None for name in ("site-0", "site-2", "site-3"))
 
 
 def test_a_site_that_fails_in_the_second_round_is_left_out_from_then_on(tmp_path: Path) -> None:

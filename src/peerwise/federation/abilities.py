@@ -53,7 +53,7 @@ class HasLocalBaseline(Protocol):
 
 @runtime_checkable
 class TrainsTogether(Protocol):
-    """Trains many sites at once in less time; when it raises, the states of all sites are as they were."""
+    """Trains many sites at once in less time. When it raises, all go back to the states before and train one by one."""
 
     def share_together(self, sites: Sequence[Site], round: int) -> list[Parcel]:
         """What ``share`` returns at each of the sites."""

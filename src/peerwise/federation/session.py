@@ -23,7 +23,7 @@ from peerwise.federation.abilities import (
 from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name, usable
 from peerwise.federation.method import Inbox, Memory, Method
 from peerwise.metrics import balanced_accuracy, log_losses
-from peerwise.parcels import Parcel, sizes_of, snapshot
+from peerwise.parcels import Parcel, frozen, sizes_of, snapshot
 
 RUN = "run"  # the session's own record within a site's state
 VALIDATION = "validation accuracy"
@@ -126,13 +126,13 @@ class Session:
         return bool(record["scored"] < round and record["took_part"][-1:] == [round])
 
     def _judge(self, round: int, score: float, loss: float, known: dict[int, Any]) -> None:
-        """Keep the state if it is the best so far; ``known``: see `snapshot`."""
+        """Keep the state if it is the best so far."""
         record = self.record
         _add_point(record, VALIDATION, round, score)
         before = (record["best_score"], -record["best_loss"]) if "best_score" in record else (-np.inf, -np.inf)
         if self.method.keeps_last or (score, -loss) > before:
             record |= {"best_round": round, "best_score": score, "best_loss": loss}
-            self.best = {key: snapshot(value, known) for key, value in self.site.state.items() if key != RUN}
+            self.best = _copied(self.site, known)
             self.improved = True
 
     def _bytes_of(self, content: Inbox | Parcel) -> int:
@@ -173,12 +173,11 @@ def step_together(
             attempt("absorb", session, _score, [session], round - 1)
     sharers = [each for each in sessions if each.site.name in sharing and each.site.name not in failures]
     if len(sharers) > 1 and isinstance(sharers[0].method, TrainsTogether):
-        states = [dict(session.site.state) for session in sharers]
+        before = _learned_before(sharers)
         try:
             return _share(sharers, round), failures
         except Exception:  # at one of them
-            for session, state in zip(sharers, states, strict=True):
-                session.site.state = state
+            _restore(sharers, before)
     for session in sharers:
         parcels |= attempt("share", session, _share, [session], round) or {}
     return parcels, failures
@@ -192,13 +191,12 @@ def _absorb_together(sessions: Sequence[Session], broadcast: Broadcast | None) -
         return set()
     content, nbytes = broadcast.content, broadcast.content.nbytes
     found = [session for session in sessions if not session._has_absorbed(broadcast)]
-    states = [dict(session.site.state) for session in found]
+    before = _learned_before(found)
     started = time.perf_counter()
     try:
         method.absorb_together([session.site for session in found], broadcast.round, content)
     except Exception:
-        for session, state in zip(found, states, strict=True):
-            session.site.state = state
+        _restore(found, before)
         return set()
     for session in found:
         record = session.record
@@ -207,6 +205,22 @@ def _absorb_together(sessions: Sequence[Session], broadcast: Broadcast | None) -
         session._note_left_out(broadcast.left_out)
     _clock(found, "absorb", started)
     return set(found)
+
+
+def _learned_before(sessions: Sequence[Session]) -> list[State]:
+    """Copies of what the method has learned, to go back to should a call for all of them raise."""
+    known: dict[int, Any] = {}
+    return [_copied(session.site, known) for session in sessions]
+
+
+def _copied(site: Site, known: dict[int, Any]) -> State:
+    """What the method has learned, as it is now; ``known``: see `snapshot`."""
+    return {key: snapshot(value, known) for key, value in site.state.items() if key != RUN}
+
+
+def _restore(sessions: Sequence[Session], before: Sequence[State]) -> None:
+    for session, state in zip(sessions, before, strict=True):
+        session.site.state = {**state, RUN: session.record}
 
 
 def _share(sessions: Sequence[Session], round: int) -> dict[str, Parcel]:
@@ -280,6 +294,26 @@ def blank_record() -> dict[str, Any]:
     """``absorbed``: the round of the newest broadcast that was absorbed; ``curves``: by name, [round, value] after each
     round, None for a value that is not finite."""
     return {"seconds": {}, "sent": 0, "received": 0, "took_part": [], "absorbed": -1, "scored": -1, "curves": {}}
+
+
+def copied_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Apart from what a session changes in it; the points of its curves are never changed."""
+    curves = {name: list(points) for name, points in record["curves"].items()}
+    return {**record, "curves": curves, "took_part": list(record["took_part"]), "seconds": dict(record["seconds"])}
+
+
+def checked_copy(state: State, known: dict[int, Any]) -> State:
+    """A copy of what a method has learned, which nobody can change; ParcelError for what cannot be saved. ``known``:
+    the copies made before, by the id of the original, as sites may share most of it."""
+    copies: State = {}
+    for key, value in state.items():
+        if not isinstance(value, dict | list):
+            copies |= frozen({key: value})
+            continue
+        if id(value) not in known:
+            known[id(value)] = value, frozen(value, key)  # held with the original, so that nothing else gets its id
+        copies[key] = known[id(value)][1]
+    return copies
 
 
 def learned(site: Site) -> State:

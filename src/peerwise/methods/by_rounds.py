@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -205,12 +204,11 @@ class ByRounds(Method):
         method says how in ``share_stacked``, and no subclass has gone on to change how one site is trained."""
         parcels: dict[int, Parcel] = {}
         alone = ("share", "learn", "fit", "net", "net_with", "new_optimizer", "chances")
-        with _as_they_were(sites):
-            if self.optimizer == "sgd" and not self.changed_since("share_stacked", alone):
-                for places in self._alike(sites):
-                    found = self.share_stacked([sites[place] for place in places], round)
-                    parcels.update(zip(places, found, strict=True))
-            return [parcels[place] if place in parcels else self.share(site, round) for place, site in enumerate(sites)]
+        if self.optimizer == "sgd" and not self.changed_since("share_stacked", alone):
+            for places in self._alike(sites):
+                found = self.share_stacked([sites[place] for place in places], round)
+                parcels.update(zip(places, found, strict=True))
+        return [parcels[place] if place in parcels else self.share(site, round) for place, site in enumerate(sites)]
 
     def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
         """`share` of sites whose nets are perceptrons of one architecture, by `fit_stacked` instead of `fit`."""
@@ -305,19 +303,6 @@ class ByRounds(Method):
         if owner is ByRounds and together == "share_stacked":
             return True
         return any(getattr(type(self), name, None) is not getattr(owner, name, None) for name in alone)
-
-
-@contextmanager
-def _as_they_were(sites: Sequence[Site]) -> Iterator[None]:
-    """When something is raised, the sites' states are what they were."""
-    before = [dict(site.state) for site in sites]
-    try:
-        yield
-    except BaseException:
-        for site, state in zip(sites, before, strict=True):
-            site.state.clear()
-            site.state.update(state)
-        raise
 
 
 def _scatter(

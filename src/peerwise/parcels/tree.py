@@ -105,7 +105,7 @@ def snapshot(node: Any, known: dict[int, Any] | None = None) -> Any:
     made before, by the id of the original, which is copied once."""
     known = {} if known is None else known
     if isinstance(node, np.ndarray):
-        return _frozen_array(node, "")
+        return node if _cannot_change(node) else node.copy()
     if not isinstance(node, dict | list | tuple):
         return node
     if id(node) not in known:
@@ -115,11 +115,13 @@ def snapshot(node: Any, known: dict[int, Any] | None = None) -> Any:
     return known[id(node)]
 
 
-def _frozen_array(array: NDArray[Any], path: str) -> NDArray[Any]:
-    flags = array.flags
+def _cannot_change(array: NDArray[Any]) -> bool:
     base = array.base
-    shared = isinstance(base, np.ndarray) and base.flags.writeable
-    if not flags.writeable and not shared and flags.c_contiguous and array.dtype.isnative and array.dtype in NAMES:
+    return not array.flags.writeable and not (isinstance(base, np.ndarray) and base.flags.writeable)
+
+
+def _frozen_array(array: NDArray[Any], path: str) -> NDArray[Any]:
+    if _cannot_change(array) and array.flags.c_contiguous and array.dtype.isnative and array.dtype in NAMES:
         return array
     found = np.array(array, dtype=native_dtype(array, path), order="C")
     found.flags.writeable = False

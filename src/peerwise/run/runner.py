@@ -6,14 +6,14 @@ import gc
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from peerwise.data import Site, work_anew
-from peerwise.errors import ModelError, ParcelError, reason
+from peerwise.errors import ModelError, ParcelError, PeerwiseError, reason
 from peerwise.federation import (
     PEERS_LEFT_OUT,
     RUN,
@@ -28,6 +28,7 @@ from peerwise.federation import (
     check_sites,
     combine,
     combines,
+    copied_record,
 )
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
@@ -89,10 +90,13 @@ class MethodRun:
                 for round in range(self.at.round, self.method.rounds + 1):
                     self._round(round)
                 self._conclude()
+        except BaseException:
+            if self.at.sessions:
+                self._save_before_the_end()
+            raise
         finally:
             self._sessions.clear()
-            if self.at.sessions:
-                self._save()
+        self._save()
 
     def score(self) -> float:
         """After training, the accuracy on validation rows of the states that answer: the mean over the sites that have
@@ -114,7 +118,7 @@ class MethodRun:
             self._answer()
         except BaseException:
             if predictions:
-                self._save()
+                self._save_before_the_end()
             raise
         predictions = {site.name: predictions[site.name] for site in self.sites}
         if self.folder is not None:
@@ -123,26 +127,27 @@ class MethodRun:
 
     def _answer(self) -> None:
         predictions, failures = self.at.predictions, dict(self.at.failed)
-        together = isinstance(self.method, AnswersTogether)
-        waiting = [site for site in self.sites if site.name not in predictions]
+        chunks = self._chunks(self.sites, isinstance(self.method, AnswersTogether))
         for last in (False, True):  # where the method cannot answer, something simpler does
             failed: dict[str, Outcome] = {}
-            chunks = self._chunks(waiting, together)
-            for outcome in chain.from_iterable(self._map(predict_sites, chunks, self.at.parcels, failures=failures)):
-                if outcome.failure is not None:
-                    failed[outcome.site] = outcome
-                    self._tell_failure(outcome)
-                    continue
-                predictions[outcome.site] = outcome.value
-                self.tell({"event": "predicted", "run": self.name, "site": outcome.site})
-                for model, why in outcome.value["peers_left_out"].items():
-                    self.tell({"event": "left out", "run": self.name, "site": outcome.site, "model": model, "why": why})
+            left = _without(chunks, predictions)
+            for outcomes in self._map(predict_sites, left, self.at.parcels, failures=failures):
+                with self._change():
+                    predictions |= {each.site: each.value for each in outcomes if each.failure is None}
+                for outcome in outcomes:
+                    if outcome.failure is not None:
+                        failed[outcome.site] = outcome
+                        self._tell_failure(outcome)
+                        continue
+                    about = {"run": self.name, "site": outcome.site}
+                    self.tell({"event": "predicted", **about})
+                    for model, why in outcome.value["peers_left_out"].items():
+                        self.tell({"event": "left out", **about, "model": model, "why": why})
                 self._save_if_due()
             at_work = {site.name for site in self.sites} - set(self.at.failed)
             if failed and (last or set(failed) >= at_work):
                 raise self._failed_everywhere(next(iter(failed.values())))
             failures |= {name: outcome.failure or {} for name, outcome in failed.items()}
-            waiting = [site for site in self.sites if site.name in failed]
 
     @property
     def at(self) -> Checkpoint:
@@ -166,6 +171,11 @@ class MethodRun:
             self.folder.save_states(self.name, self.at)
             self._saved_at = time.monotonic()
             self._saving_takes = self._saved_at - started
+
+    def _save_before_the_end(self) -> None:
+        """Where this fails too, what stopped the run says more."""
+        with suppress(PeerwiseError, OSError):
+            self._save()
 
     def _save_if_due(self) -> None:
         if time.monotonic() - self._saved_at > max(CHECKPOINT_SECONDS, CHECKPOINT_SHARE * self._saving_takes):
@@ -196,11 +206,8 @@ class MethodRun:
         inbox = {name: at.parcels[name] for name in took_part if name in at.parcels}
         broadcast, memory = self._combined(round, inbox) if took_part else (at.broadcast, at.memory)
         with self._change():
-            for name, outcome in failed.items():
-                record = (outcome.state or {RUN: blank_record()})[RUN]
-                saved = at.sessions.get(name, Saved({}))
-                at.sessions[name] = Saved({**saved.state, RUN: record}, outcome.best or saved.best)
-                at.failed[name] = outcome.failure or {}
+            for outcome in failed.values():
+                self._take_failed(outcome)
             at.has_shared = at.has_shared or bool(took_part)
             at.broadcast, at.memory, at.round, at.done = broadcast, memory, round + 1, set()
             if self.method.rounds > 1:
@@ -219,8 +226,7 @@ class MethodRun:
         chunks = self._chunks([site for site in self.sites if site.name in sharing], together, MOST_TRAINED)
         chunks += self._chunks([site for site in self.sites if site.name in others], together)
         # Of a chunk that was done, only sites that failed are left.
-        left = [[site for site in chunk if site.name not in at.done] for chunk in chunks]
-        for outcomes in self._map(step_sites, [chunk for chunk in left if chunk], at.broadcast, round, sharing=sharing):
+        for outcomes in self._map(step_sites, _without(chunks, at.done), at.broadcast, round, sharing=sharing):
             with self._change():
                 for outcome in outcomes:
                     if outcome.failure is None:
@@ -244,6 +250,15 @@ class MethodRun:
         if outcome.parcel:
             at.parcels[name] = outcome.parcel
         at.done.add(name)
+
+    def _take_failed(self, outcome: Outcome) -> None:
+        """What the method had learned before the step that failed, with the record of it."""
+        at, name = self.at, outcome.site
+        saved = at.sessions.get(name, Saved({}))
+        at.sessions[name] = Saved(
+            {**saved.state, **(outcome.state or {RUN: blank_record()})}, outcome.best or saved.best
+        )
+        at.failed[name] = outcome.failure or {}
 
     def _combined(self, round: int, inbox: dict[str, Parcel]) -> tuple[Broadcast | None, Memory]:
         at = self.at
@@ -271,16 +286,26 @@ class MethodRun:
     def _conclude(self) -> None:
         """Leave the states that answer: the best ones, or without validation rows the last."""
         at = self.at
+        self._start_those_away()
         found = {}
         for site in self.sites:
-            saved = at.sessions.get(site.name, Saved({}))
-            session = Session(self.method, site.replace(state={}), saved.state or None, saved.best)
+            saved = at.sessions[site.name]
+            session = Session(self.method, site.replace(state={}), _restorable(saved.state), saved.best)
             session.restore_best()
             failed = site.name in at.failed and session.best is None
             found[site.name] = Saved({RUN: session.record} if failed else session.site.state)
         with self._change():
             at.sessions = found
             at.broadcast, at.memory, at.finished = None, {}, True
+
+    def _start_those_away(self) -> None:
+        """Sites that were there in no round start, and that is all that answers there."""
+        away = [[site] for site in self.sites if site.name not in self.at.sessions]
+        for (outcome,) in self._map(step_sites, away, None, self.at.round):
+            with self._change():
+                (self._take if outcome.failure is None else self._take_failed)(outcome)
+            if outcome.failure is not None:
+                self._tell_failure(outcome)
 
     def _chunks(self, sites: Sequence[Site], together: bool, most: int = MOST_TOGETHER) -> list[list[Site]]:
         """The sites of each task. The sizes depend on the number of sites alone."""
@@ -319,9 +344,9 @@ class MethodRun:
                 in_worker, tasks, lambda place: self._lost(names[place]), lambda place: _listed(names[place])
             )
             for _, outcomes in found:
-                for key, made_from, packed in outcomes[0].kept:
-                    if self.folder is not None:
-                        self.folder.keep_packed(outcomes[0].site, key, made_from, packed)
+                if self.folder is not None:
+                    for kept in outcomes[0].kept:
+                        self.folder.keep_packed(*kept)
                 yield outcomes
         finally:
             for handle in shared:
@@ -336,10 +361,7 @@ class MethodRun:
             if part.session is None:
                 part.site = part.site.replace(state={})
                 if saved is not None:
-                    part.state, part.best = dict(saved.state) or None, saved.best
-            # The session changes its own state; what is saved stays as it was until all of the step is done.
-            if saved is not None and saved.state:
-                sessions[name] = Saved(_copied(saved.state), saved.best)
+                    part.state, part.best = _restorable(saved.state), saved.best
         outcomes = work(self.method, parts, *rest)
         for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is not None and self.folder is None:
@@ -439,9 +461,12 @@ def _listed(names: Sequence[str]) -> str:
     return f"sites {shown}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def _copied(state: State) -> State:
-    """Apart from what a step changes in place: the record. Arrays are replaced, not changed."""
-    record = state[RUN]
-    curves = {name: list(points) for name, points in record["curves"].items()}
-    took_part, seconds = list(record["took_part"]), dict(record["seconds"])
-    return {**state, RUN: {**record, "curves": curves, "took_part": took_part, "seconds": seconds}}
+def _without(chunks: Sequence[Sequence[Site]], done: Container[str]) -> list[list[Site]]:
+    """The chunks without the sites that are done."""
+    left = [[site for site in chunk if site.name not in done] for chunk in chunks]
+    return [chunk for chunk in left if chunk]
+
+
+def _restorable(state: State) -> State | None:
+    """For a session, which changes its record, while the checkpoint must stay as it is."""
+    return {**state, RUN: copied_record(state[RUN])} if state else None

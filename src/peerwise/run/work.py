@@ -6,13 +6,14 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from peerwise.data import Site, SiteContext, SiteData
-from peerwise.errors import STOPS_A_RUN, PeerwiseError, reason
+from peerwise.errors import STOPS_A_RUN, ModelError, ParcelError, PeerwiseError, reason
 from peerwise.federation import (
     FELL_BACK,
     PEERS_LEFT_OUT,
@@ -27,6 +28,8 @@ from peerwise.federation import (
     answer_codes,
     answer_together,
     answer_with_details,
+    checked_copy,
+    copied_record,
     learned,
     privacy_of,
     step_together,
@@ -41,6 +44,15 @@ UNTRAINED = "an untrained model"
 NO_ROUND = "took part in no round and received nothing"
 
 Packed = tuple[bytes, dict[str, bytes]]
+
+
+class Kept(NamedTuple):
+    """A result of work for a site, and what it was made from."""
+
+    site: str
+    key: str
+    made_from: dict[str, Any]
+    packed: Packed
 
 
 @dataclass(slots=True)
@@ -59,7 +71,7 @@ class Part:
 @dataclass(slots=True)
 class Outcome:
     """How a step ended at a site. ``best`` where the step replaced it; ``kept``: results of work to be kept by content,
-    with what they were made from."""
+    those of all sites of a task with the first."""
 
     site: str
     state: State | None = None
@@ -69,7 +81,7 @@ class Outcome:
     failure: dict[str, str] | None = None
     error: Exception | None = None
     trace: str = ""
-    kept: list[tuple[str, dict[str, Any], Packed]] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -86,15 +98,16 @@ class WorkerKeep:
     def __init__(self, folder: Path | None, known: Mapping[str, Packed]) -> None:
         self._store = None if folder is None else Store(folder)
         self._known = dict(known)
-        self.new: list[tuple[str, dict[str, Any], Packed]] = []
+        self.new: list[Kept] = []
 
-    def __call__(self, parts: Mapping[str, Any], work: Any) -> dict[str, Any]:
+    def __call__(self, site: str, parts: Mapping[str, Any], work: Any) -> dict[str, Any]:
         key = kept_key(parts)
         if key not in self._known:
             if self._store is not None and self._store.has(kept_name(key)):
                 return self._store.load(kept_name(key))
             self._known[key] = pack(work())
-            self.new.append((key, {name: parts.get(name) for name in ("what", "recipe")}, self._known[key]))
+            made_from = {name: parts.get(name) for name in ("what", "recipe")}
+            self.new.append(Kept(site, key, made_from, self._known[key]))
         return unpack(*self._known[key])
 
 
@@ -110,7 +123,7 @@ def in_worker(
     """``work`` in a worker process: its parts get their sites here, and what it kept goes back with its outcomes."""
     keep = WorkerKeep(job.folder, known)
     for part, rows, context in zip(parts, data, contexts, strict=True):
-        part.site = Site.of(rows, replace(context, keep=keep), {})
+        part.site = Site.of(rows, replace(context, keep=partial(keep, rows.name)), {})
     with one_thread():
         outcomes: list[Outcome] = work(job.method, parts, *rest)
     for outcome in outcomes:
@@ -132,14 +145,21 @@ def step_sites(method: Method, parts: Sequence[Part], broadcast: Broadcast | Non
             failures[part.site.name] = Failure("share", error)
     sharing = {part.site.name for part in parts if part.shares}
     parcels, failed = step_together(sessions, broadcast, round, sharing)
+    failures |= failed
+    known: dict[int, Any] = {}
     for session in sessions:
         outcome = outcomes[session.site.name]
-        outcome.state, outcome.parcel = session.site.state, parcels.get(session.site.name)
-        outcome.best = session.best if session.improved else None
-    for name, failure in {**failures, **failed}.items():
-        outcome = outcomes[name]
-        _describe(outcome, failure)
-        outcome.state = None if outcome.state is None else {RUN: outcome.state[RUN]}
+        outcome.state = {RUN: copied_record(session.record)}
+        try:
+            outcome.best = checked_copy(session.best, known) if session.improved and session.best else None
+            if session.site.name not in failures:
+                outcome.state |= checked_copy(learned(session.site), known)
+                outcome.parcel = parcels.get(session.site.name)
+        except ParcelError as error:
+            step = "share" if session.site.name in sharing else "absorb"
+            failures[session.site.name] = Failure(step, ModelError(f"its state cannot be saved: {error}"))
+    for name, failure in failures.items():
+        _describe(outcomes[name], failure)
     return list(outcomes.values())
 
 
