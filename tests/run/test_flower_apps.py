@@ -145,20 +145,27 @@ def test_states_of_any_size_go_through_flowers_records() -> None:
 
 def test_a_reply_comes_back_as_it_was() -> None:
     reply = Reply("north", 10, 20, [(0, 0.5), (1, 0.75)], 1, ["mlp@south"], Parcel(note="x").encode(), {"y": [1]})
-    assert Reply.read(sent(reply.content())) == reply
+    assert Reply.read(sent(reply.content()), tested=True) == reply
     silent = Reply("north", 0, 0, [], None, [], None)
-    assert Reply.read(sent(silent.content())) == silent
+    assert Reply.read(sent(silent.content()), tested=True) == silent
+
+
+def test_answers_on_test_rows_are_unread_where_nobody_expects_them() -> None:
+    content = Reply("north", 0, 0, [], None, [], None, {"y": [0] * 300_000}).content()
+    assert Reply.read(sent(content), tested=False).tested is None
+    with pytest.raises(ParcelError, match="250000"):
+        Reply.read(sent(content), tested=True)
 
 
 @pytest.mark.parametrize("name", ["", "$blob", "a\nb", "x" * 300])
 def test_names_that_would_spoil_files_or_lines_are_refused(name: str) -> None:
     with pytest.raises(ParcelError, match="calls itself"):
-        Reply.read(Reply(name, 0, 0, [], None, [], None).content())
+        Reply.read(Reply(name, 0, 0, [], None, [], None).content(), tested=False)
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(ParcelError, match="not finite"):
-        Reply.read(Reply("north", 0, 0, [(0, float("nan"))], None, [], None).content())
+        Reply.read(Reply("north", 0, 0, [(0, float("nan"))], None, [], None).content(), tested=False)
 
 
 def test_a_record_without_a_manifest_is_refused() -> None:
@@ -166,4 +173,4 @@ def test_a_record_without_a_manifest_is_refused() -> None:
     content["parcel"] = record_of((b"", {"x": b"y"}))
     del content["parcel"]["manifest"]
     with pytest.raises(ParcelError, match="manifest"):
-        Reply.read(content)
+        Reply.read(content, tested=False)

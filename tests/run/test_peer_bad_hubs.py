@@ -70,6 +70,8 @@ def test_a_broadcast_that_no_site_can_use_leaves_it_with_its_own_net(
         {"content": [1]},
         {"content": {"*": [1]}},
         {"content": {"south": 3}},
+        {"content": {"\x1b[2J": {}}},
+        {"left_out": {"south": "why" * 1000}},
         {"left_out": {"south": 7}},
         {"left_out": {"\x1b[2J": "why"}},
         {"parcels": ["\x1b[2J"]},

@@ -19,7 +19,7 @@ from peerwise.methods.own_models import mean_probabilities
 from peerwise.metrics import accuracy
 from peerwise.models import OnnxModel, one_thread
 from peerwise.models.worker import Worker
-from peerwise.parcels import sha256
+from peerwise.parcels import Parcel, sha256
 from peerwise.run import run_method
 from peerwise.run.peer import PeerFolder, fit, in_use, method_of, outbox, predict, publish, pull, status, withdraw
 from peerwise.run.peer.arrivals import parcel_of
@@ -207,6 +207,12 @@ def test_contributions_are_told_to_those_who_pull_later(formed_sites: Sites, wor
         fitted(sites, worker, name)
     shown = [name for name in NAMES if sites.shown(name, "afterwards").is_file()]
     assert shown == list(NAMES)
+
+
+def test_contributions_that_cannot_be_read_are_left_out_and_named(formed_sites: Sites, worker: Worker) -> None:
+    sites = joined(formed_sites, worker, "stacking")
+    sites.signed("south").publish("afterwards", Parcel(contribution=np.array([np.nan])))
+    assert "expected finite scores" in fitted(sites, worker)["left_out"]["scores@south"]
 
 
 def test_a_method_with_rounds_is_not_fitted_from_what_is_published(formed_sites: Sites, worker: Worker) -> None:

@@ -13,6 +13,7 @@ from peerwise.errors import ParcelError, reason
 from peerwise.federation import Broadcast
 from peerwise.parcels import LazyParcels, Parcel, pack, unpack
 from peerwise.parcels.parcel import size
+from peerwise.parcels.tree import MOST_SENT
 
 MANIFEST = "manifest"
 LAST = -1  # stands for no round: all of them are over
@@ -101,8 +102,8 @@ class Reply:
         return content
 
     @classmethod
-    def read(cls, content: RecordDict) -> Reply:
-        """Refused unless it is as `content` makes it."""
+    def read(cls, content: RecordDict, *, tested: bool) -> Reply:
+        """Refused unless it is as `content` makes it; answers on test rows are read where they are expected."""
         try:
             about = content["site"]
             found = cls(
@@ -113,7 +114,7 @@ class Reply:
                 best=None if about["best"] < 0 else int(about["best"]),
                 left_out=[str(model)[:LONGEST_NAME] for model in about["left_out"]],
                 parcel=packed_in(content["parcel"]) if "parcel" in content else None,
-                tested=tree_in(content["tested"]) if "tested" in content else None,
+                tested=unpack(*packed_in(content["tested"]), MOST_SENT) if tested and "tested" in content else None,
             )
         except Exception as error:
             raise ParcelError(f"its reply cannot be read ({reason(error)}): expected one of Peerwise's.") from error

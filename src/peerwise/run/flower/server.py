@@ -100,7 +100,7 @@ class Hub:
         replies: dict[str, Reply] = {}
         for node, content in sorted(contents.items()):
             try:
-                reply = Reply.read(content)
+                reply = Reply.read(content, tested=round == LAST and bool(self.settings.research))
                 replies[self._named(node, reply.name)] = reply
             except PeerwiseError as error:
                 self.failed.add(node)

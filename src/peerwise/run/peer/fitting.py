@@ -16,6 +16,7 @@ from peerwise.data.task import Task
 from peerwise.errors import ConfigError, ExchangeError, ParcelError
 from peerwise.federation import (
     PEERS_LEFT_OUT,
+    Broadcast,
     Session,
     answer_codes,
     answer_with_details,
@@ -68,14 +69,14 @@ def fit(
         with one_thread():
             session = Session(method, site)
             later = isinstance(method, OneShot)  # it asks one model after the other
-            said = {name: parcel_of(peer, used[name], later=later) for name in used}
-            said[peer.name] = session.step(None, 0)
-            broadcast = combine(method, 0, dict(sorted(said.items())), {}, site.seed)[0]
+            parcels = {name: parcel_of(peer, used[name], later=later) for name in used}
+            parcels[peer.name] = session.step(None, 0)
+            broadcast = combine(method, 0, dict(sorted(parcels.items())), {}, site.seed)[0]
             content = broadcast.content if combines(method) else usable(method, broadcast.content, {})[0]
             before = copy.deepcopy(site.state)
             session.step(broadcast, 1, shares=False)
             if method.rounds > 1 and transport is not None:
-                _afterwards(peer, method, site, transport, list(used))
+                _afterwards(peer, session, transport, list(used))
             seen = Seen()
             report = {
                 **measured(peer, method, site.replace(state=before), content, seen),
@@ -88,18 +89,19 @@ def fit(
         return saved(peer, method, site, seen, report, use_peers=use_peers)
 
 
-def _afterwards(peer: PeerFolder, method: Method, site: Site, transport: Transport, peers: list[str]) -> None:
-    """The second thing that a method says, heard of those who have said it by now."""
-    said = {peer.name: Session(method, site, site.state).step(None, 1)}
-    with suppress(ParcelError, ExchangeError):  # of a list that has ended; nothing is learned from it: it tells more
-        if said[peer.name]:
-            peer.signed(transport).publish(AFTERWARDS, said[peer.name])
+def _afterwards(peer: PeerFolder, session: Session, transport: Transport, peers: list[str]) -> None:
+    """Share once more what only this round can tell, and absorb what peers have shared of it by now."""
+    parcels = {peer.name: session.step(None, 1)}
+    signed = peer.signed(transport)
+    with suppress(ParcelError, ExchangeError):  # of a list that has ended
+        if parcels[peer.name]:
+            signed.publish(AFTERWARDS, parcels[peer.name])
     for name in peers:
         with suppress(ParcelError, ExchangeError):
-            found = peer.signed(transport).fetch(name, AFTERWARDS)
+            found = signed.fetch(name, AFTERWARDS)
             if found is not None:
-                said[name] = found.read()
-    method.absorb(site, 1, {name: parcel for name, parcel in said.items() if parcel})
+                parcels[name] = found.read()
+    session.step(Broadcast(1, {name: parcel for name, parcel in parcels.items() if parcel}), 2, shares=False)
 
 
 def _instability(method: Method, site: Site) -> dict[str, Any] | None:
@@ -110,17 +112,17 @@ def _instability(method: Method, site: Site) -> dict[str, Any] | None:
     return asdict(found) if found.rows else None
 
 
-def measured(peer: PeerFolder, method: Method, site: Site, told: Any, seen: Seen) -> dict[str, Any]:
+def measured(peer: PeerFolder, method: Method, site: Site, content: Any, seen: Seen) -> dict[str, Any]:
     """Both on the validation rows: the method and the own model of the same pool."""
     if not len(site.val):
         return {"validation": None}
-    seen.ours, answers = unlearned_answers(method, site, told, seen)
+    seen.ours, answers = unlearned_answers(method, site, content, seen)
     seen.own = own_answers(site)
     return {"validation": compared(peer, site, seen.ours, answers, seen.own)}
 
 
 def unlearned_answers(
-    method: Method, site: Site, told: Any, seen: Seen | None = None
+    method: Method, site: Site, content: Any, seen: Seen | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Class probabilities and answers for the validation rows of a site that is about to absorb, each half of them from
     what has not learned from that half: no figure is of rows that were learned from. A trust learner does without them
@@ -132,7 +134,7 @@ def unlearned_answers(
     for half in (half for half in halves if len(half)):
         rest = site.val.take(np.setdiff1d(order, half))
         probe = site.replace(val=rest, state=copy.deepcopy(site.state))
-        method.absorb(probe, 0, told)
+        method.absorb(probe, 0, content)
         found[half], details = answer_with_details(method, probe, site.val.X[half])
         answers[half] = answer_codes(method, probe, found[half])
         if seen is not None and len(halves) == 1:
@@ -152,7 +154,7 @@ def compared(
     metric, code = peer.task.metric, peer.task.positive_code
     y = site.val.y
     given = ((ours, answers), (own, own.argmax(axis=1)))
-    figures = [_known(scores(y, *said, positive=code)[metric]) for said in given]
+    figures = [_known(scores(y, *each, positive=code)[metric]) for each in given]
     right, own_right = answers == y, own.argmax(axis=1) == y
     return {
         "rows": len(y),

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from peerwise.data import Site
 from peerwise.errors import ConfigError, ExchangeError, ParcelError, reason
 from peerwise.federation import PEERS_LEFT_OUT, Broadcast, Method, Session, answer_codes, check_sites, combine, combines
+from peerwise.federation.cleaning import LONGEST_REASON
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels import LazyParcels, Parcel, Store
@@ -301,12 +302,16 @@ def _sites(value: Any) -> bool:
 
 
 def _parcels(value: Any) -> bool:
-    parcels = list(value.values()) if isinstance(value, dict) else [None]
-    return value is None or all(isinstance(items, dict) for items in parcels)
+    if not isinstance(value, dict):
+        return value is None
+    return (set(value) == {ALL} or _sites(value)) and all(isinstance(items, dict) for items in value.values())
 
 
 def _reasons(value: Any) -> bool:
-    return isinstance(value, dict) and _sites(value) and all(isinstance(why, str) for why in value.values())
+    def is_reason(why: Any) -> bool:
+        return isinstance(why, str) and len(why) <= LONGEST_REASON
+
+    return isinstance(value, dict) and _sites(value) and all(map(is_reason, value.values()))
 
 
 # The hub's signature says who wrote it, not that it makes sense.
