@@ -62,6 +62,18 @@ def dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+running: list[None] = []
+
+
+def overlaps() -> int:
+    """How many run at once, in the threads of this process."""
+    running.append(None)
+    time.sleep(0.05)
+    found = len(running)
+    running.pop()
+    return found
+
+
 def where(rows: Any) -> tuple[int, int, int]:
     return os.getpid(), threading.get_ident(), id(rows)
 
@@ -232,6 +244,11 @@ def test_results_come_as_they_end(two: Workers, tmp_path: Path) -> None:
     found = list(two.map(meets, [(0, None, last), (1, None, None), (2, last, None)]))
     assert found[0] == (1, 1)
     assert sorted(found) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_no_more_tasks_run_at_once_than_were_asked_for() -> None:
+    with ThreadPoolExecutor(8) as threads, open_workers(threads, 2) as workers:
+        assert max(found for _, found in workers.map(overlaps, [()] * 12)) <= 2
 
 
 def test_the_task_of_a_killed_worker_is_repeated_and_the_others_go_on(two: Workers, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
@@ -53,8 +54,8 @@ class Pool(Protocol):
 class Submitted:
     """Tasks that an executor runs, which belongs to somebody else."""
 
-    def __init__(self, executor: Executor, able: int) -> None:
-        self.at_once = 2 * able  # so that no worker waits for the next one
+    def __init__(self, executor: Executor, at_once: int) -> None:
+        self.at_once = at_once
         self._executor = executor
         self._places: dict[Future[bytes], int] = {}
 
@@ -133,8 +134,8 @@ class OnDask(Submitted):
     """Dask repeats the task of a worker that died, three times and by itself; here that is noticed and done as
     everywhere else."""
 
-    def __init__(self, executor: Executor, able: int, client: Any) -> None:
-        super().__init__(executor, able)
+    def __init__(self, executor: Executor, at_once: int, client: Any) -> None:
+        super().__init__(executor, at_once)
         self._client = client
         self._named: dict[str, Future[bytes]] = {}
         self._lost: set[Future[bytes]] = set()
@@ -249,12 +250,11 @@ class RayExecutor(Executor):
     """Each call is a Ray task of its own, which Ray never repeats."""
 
     def __init__(self, ray: ModuleType) -> None:
-        self._ray = ray
         self._max_workers = int(ray.cluster_resources().get("CPU", 1)) or 1
+        self._remote = cache(ray.remote(max_retries=0))  # Ray stores a function whenever it is made remote
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        task = self._ray.remote(max_retries=0)(function)
-        return task.remote(*arguments, **options).future()  # type: ignore[no-any-return]
+        return self._remote(function).remote(*arguments, **options).future()  # type: ignore[no-any-return]
 
 
 @contextmanager

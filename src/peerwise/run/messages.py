@@ -11,7 +11,7 @@ import io
 import pickle
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
@@ -51,18 +51,17 @@ class Large:
     """The large arrays and bytes within scattered values, each known by the key of its value and its place there."""
 
     def __init__(self) -> None:
-        self._items: dict[tuple[int, int], Any] = {}
+        self._items: dict[int, list[Any]] = {}
         self._references: dict[int, tuple[int, int]] = {}  # by id
 
     def add(self, key: int, value: Any) -> None:
-        for place, item in enumerate(_large_items(value)):
-            self._items[key, place] = item
+        self._items[key] = list(_large_items(value))
+        for place, item in enumerate(self._items[key]):
             self._references.setdefault(id(item), (key, place))
 
     def drop(self, key: int) -> None:
-        for reference in [reference for reference in self._items if reference[0] == key]:
-            item = self._items.pop(reference)
-            if self._references.get(id(item)) == reference:
+        for place, item in enumerate(self._items.pop(key, ())):
+            if self._references.get(id(item)) == (key, place):
                 del self._references[id(item)]
 
     def packed(self, item: Any) -> tuple[bytes, set[int]]:
@@ -92,12 +91,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, items: Mapping[tuple[int, int], Any]) -> None:
+    def __init__(self, file: io.BytesIO, items: Mapping[int, Sequence[Any]]) -> None:
         super().__init__(file)
         self._items = items
 
     def persistent_load(self, reference: Any) -> Any:
-        return self._items[reference]
+        key, place = reference
+        return self._items[key][place]
 
 
 def _large_items(node: Any) -> Iterator[Any]:

@@ -181,7 +181,8 @@ def open_workers(executor: Executor | str | None = None, workers: int = 1) -> It
         if client is None and type(executor).__module__.startswith("distributed."):
             client = executor._client  # type: ignore[attr-defined]
         able = workers if workers > 1 else _able(executor, client)
-        submitted = Submitted(executor, able) if client is None else OnDask(executor, able, client)
+        at_once = workers if workers > 1 else 2 * able  # so that no worker waits for its next task
+        submitted = Submitted(executor, at_once) if client is None else OnDask(executor, at_once, client)
         found = Workers(stack.enter_context(submitted), able, local=local)
         stack.callback(submitted.drop, found._run)
         yield found
