@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peer_sites import CLASSES, DAY, Sites, table
+from peer_sites import CLASSES, DAY, Sites, formed, table
 
+from packages import installed
 from peerwise.errors import ConfigError, MayNotLeave, PeerwiseError
 from peerwise.models.worker import Worker
 from peerwise.parcels.egress import holds_rows
 from peerwise.parcels.signed import canonical, opened
 from peerwise.run.peer import preview, publish, status, train, withdraw
+from peerwise.transport import FolderTransport
 
 
 def shown_by(sites: Sites, name: str) -> dict[str, bytes]:
@@ -222,3 +224,30 @@ def test_a_method_with_rounds_publishes_nothing_beforehand(formed_sites: Sites) 
     formed_sites.change("south", method="fedavg", models=["mlp"])
     with pytest.raises(ConfigError, match="run 'peerwise fit' at all sites"):
         formed_sites.publish("south")
+
+
+class Pigeon(FolderTransport):
+    """The transport of an installed package: it nests beside the folder that it is given."""
+
+    def __init__(self, address: str, name: str) -> None:
+        super().__init__(f"{address}-nests", name)
+
+
+def test_members_meet_by_the_transport_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker
+) -> None:
+    entries = {"peerwise.transports": {"pigeon": f"{__name__}:Pigeon"}}
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "package", entries)))
+    meeting = {"folder": str(tmp_path / "meeting"), "transport": "pigeon"}
+    sites = formed(tmp_path, ("north", "south"), meeting=meeting)
+    for name in sites:
+        sites.publish(name)
+    assert set(sites.pull("north", worker)["peers"]) == {"south"}
+    assert (tmp_path / "meeting-nests" / "south").is_dir()
+    assert not (tmp_path / "meeting").exists()
+
+
+def test_a_transport_that_no_package_offers_is_refused(formed_sites: Sites) -> None:
+    formed_sites.change("north", meeting={"folder": "meeting", "transport": "pigeon"})
+    with pytest.raises(ConfigError, match=r"meeting: unknown transport 'pigeon'. Choices: folder"):
+        formed_sites.publish("north")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from peerwise.errors import ExchangeError
+from peerwise.registry import find_registered
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.transport import (
     CertificateFiles,
@@ -20,10 +21,13 @@ from peerwise.transport import (
 OWN_SECONDS = 10.0  # to find this site's own live process
 
 
-def outbox(peer: PeerFolder) -> FolderTransport:
+def outbox(peer: PeerFolder) -> Transport:
     """Where this site publishes; nobody need be there."""
     meeting = peer.settings.meeting
-    return FolderTransport(_outbox(peer) if meeting.is_live else meeting.folder, peer.name)
+    if meeting.is_live:
+        return FolderTransport(_outbox(peer), peer.name)
+    transport: Transport = find_registered(meeting.transport, "transports")(meeting.folder, peer.name)
+    return transport
 
 
 def connect(peer: PeerFolder, *, serve: bool = False) -> Transport:

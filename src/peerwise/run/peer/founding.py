@@ -114,7 +114,7 @@ def _meeting(told: dict[str, str], given: dict[str, Any]) -> dict[str, Any]:
             f"the members meet in a folder, {told['folder']}: expected no address to listen at. Leave --listen out."
         )
     if told["folder"]:
-        return {"folder": given.get("folder") or told["folder"]}
+        return {**given, "folder": given.get("folder") or told["folder"]}
     if given.get("folder"):
         raise ConfigError("the members meet on the network: expected --listen HOST:PORT in the place of a folder.")
     if not given.get("listen"):

@@ -10,12 +10,13 @@ from typing import Any, Literal, get_type_hints
 
 import tomli_w
 
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, choices
 from peerwise.methods import check_settings, method_class
 from peerwise.methods.registry import check_method, is_path
 from peerwise.models import ZOO, own_recipe
 from peerwise.models.own_recipe import check_names
 from peerwise.parcels.signed import peer_name
+from peerwise.registry import offered
 
 FILE = "peerwise.toml"
 FORMAT = 1
@@ -26,9 +27,13 @@ ADDRESS = re.compile(r"[^\s/#?;]+:[0-9]{1,5}")
 @dataclass(frozen=True)
 class Meeting:
     """Where the members meet: a ``folder`` that all of them see (a directory or an fsspec URL), or the network, where
-    this site listens at ``listen`` ("host:port") and first calls at ``connect``."""
+    this site listens at ``listen`` ("host:port") and first calls at ``connect``.
+
+    ``transport``: the registered one that is opened with the folder's address and the site's name.
+    """
 
     folder: str = ""
+    transport: str = "folder"
     listen: str = ""
     connect: list[str] = field(default_factory=list)
 
@@ -142,6 +147,9 @@ def _check(settings: Settings, where: str) -> None:
             f"{where}: meeting has folder {settings.meeting.folder!r} and listen {settings.meeting.listen!r}: expected "
             f"one of them, a folder that all members see or the address at which this site listens."
         )
+    named = settings.meeting.transport
+    if named != "folder" and named not in offered("transports"):
+        raise ConfigError(f"{where}: meeting: {choices(named, ['folder', *offered('transports')], 'transport')}")
     for address in (settings.meeting.listen, *settings.meeting.connect):
         if address and not ADDRESS.fullmatch(address):
             raise ConfigError(f"{where}: meeting has the address {address[:80]!r}: expected HOST:PORT.")
