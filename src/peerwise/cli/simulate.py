@@ -131,12 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
                 on_event=watch,
             )
     if arguments.format == "json":
-        found = [as_json(run, _assess(run, arguments)) for run in finished.values()]
+        assessed = [(run, _assess(run, arguments)) for run in finished.values()]
+        found = [as_json(run, assessment) for run, assessment in assessed]
         print_json(found[0] if len(found) == 1 else found)
         _write_graphs(finished)
-        return max(
-            report_written(story_or_error(run, _assess(run, arguments)), run.folder) for run in finished.values()
-        )
+        return max(report_written(story_or_error(run, assessment), run.folder) for run, assessment in assessed)
     console = results_console()
     told = {}
     for name, one in finished.items():

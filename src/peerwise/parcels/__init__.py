@@ -2,7 +2,6 @@
 
 from peerwise.parcels.container import read_tree, write_tree
 from peerwise.parcels.lazy import LazyParcels, sizes_of
-from peerwise.parcels.names import file_name, site_name
 from peerwise.parcels.parcel import Parcel
 from peerwise.parcels.store import Keep, Store, write_atomic
 from peerwise.parcels.tree import frozen, pack, sha256, snapshot, unpack
@@ -12,12 +11,10 @@ __all__ = [
     "LazyParcels",
     "Parcel",
     "Store",
-    "file_name",
     "frozen",
     "pack",
     "read_tree",
     "sha256",
-    "site_name",
     "sizes_of",
     "snapshot",
     "unpack",

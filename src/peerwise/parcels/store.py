@@ -55,9 +55,15 @@ def _write_atomic(path: Path, parts: Sequence[bytes | memoryview], durable: bool
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if not durable:
+    if durable:
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """So that the names of new files survive a power cut; Windows has no such call, and opens no folders."""
+    if os.name == "nt":
         return
-    folder = os.open(path.parent, os.O_RDONLY)
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

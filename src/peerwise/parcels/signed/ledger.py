@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 from peerwise.errors import ParcelError, StorageError
+from peerwise.parcels.store import sync_folder
 from peerwise.parcels.strict import canonical, strict_json
 from peerwise.parcels.tree import sha256
 
@@ -81,7 +82,7 @@ class Ledger:
             fresh = not self.path.exists()
             with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:
                 if fresh or not os.fstat(file.fileno()).st_size:
-                    _sync_folder(self.path.parent)
+                    sync_folder(self.path.parent)
                 yield file
         except OSError as error:
             if isinstance(error, StorageError):
@@ -196,14 +197,6 @@ def _changed(path: Path, number: int) -> ParcelError:
         f"line {number} of the ledger {path} was changed, removed or put in: expected what Peerwise wrote. "
         f"Compare it with a copy of the ledger, and find out who can write to that file."
     )
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _who(site: str) -> str:
