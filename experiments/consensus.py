@@ -32,7 +32,7 @@ def follow(experiment: Experiment, data: Dataset, name: str, rounds: int) -> Non
     memory: dict[str, object] = {}
     for round in range(rounds):
         inbox = {site.name: method.share(site, round) for site in sites}
-        if not method.speaks_in(round):
+        if not method.shares_in(round):
             continue
         told, memory = method.combine(inbox, memory, np.random.default_rng(0))
         for site in sites:

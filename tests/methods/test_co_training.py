@@ -216,7 +216,7 @@ def test_each_site_hears_its_own_cluster_only() -> None:
 @pytest.mark.parametrize(("rounds", "spoken"), [(1, [0]), (5, [1, 3]), (20, [9, 19]), (60, [29, 59])])
 def test_without_a_period_sites_learn_something_before_they_speak(rounds: int, spoken: list[int]) -> None:
     method = FedMosaic(rounds=rounds)
-    assert [round for round in range(rounds) if method.speaks_in(round)] == spoken
+    assert [round for round in range(rounds) if method.shares_in(round)] == spoken
 
 
 def test_missing_public_rows_are_refused_before_any_work() -> None:

@@ -315,7 +315,7 @@ def test_a_name_that_somebody_sent_runs_nothing(write: Any, tmp_path: Path) -> N
         with pytest.raises(ConfigError, match="unknown model"):
             find_recipe(name)
     Experiment(models=("trap:make",))  # as those do who look at somebody's results
-    with pytest.raises(ConfigError, match="told them by the hub"):
+    with pytest.raises(ConfigError, match="it is the hub that names them"):
         FlowerSettings(research={"dataset": "heart_disease", "models": ["trap:make"]})
     site = some_site("mlp")
     site.state["first"] = 0

@@ -120,7 +120,7 @@ def test_one_round_has_a_score_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_bytes_received_are_those_of_what_was_heard(tmp_path: Path, rounds: int) -> None:
+def test_bytes_received_are_those_of_what_was_absorbed(tmp_path: Path, rounds: int) -> None:
     w = np.zeros(5, np.float32)
     names = [f"site-{place}" for place in range(4)]
     said, told = Parcel(w=w).nbytes, Parcel(w=w, who=names).nbytes
@@ -149,7 +149,7 @@ def test_one_event_a_round_says_who_took_part(tmp_path: Path) -> None:
     assert Counter(event["event"] for event in events) == {"round": 6, "predicted": 4}
 
 
-def test_a_site_that_is_away_neither_shares_nor_hears_and_catches_up(tmp_path: Path) -> None:
+def test_a_site_that_is_away_neither_shares_nor_absorbs_and_catches_up(tmp_path: Path) -> None:
     absent = {"site-1": [0, 1, 2], "site-2": [2, 3], "site-3": [5]}
     # Without validation rows the last state stays.
     sites = [site.replace(val=site.val.take(slice(0, 0))) for site in federation(4)]
@@ -165,7 +165,7 @@ def test_a_site_that_is_away_neither_shares_nor_hears_and_catches_up(tmp_path: P
     assert heard["site-0"][5] == ["site-0", "site-1", "site-2"]
 
 
-def test_when_all_are_away_what_was_told_last_stays(tmp_path: Path) -> None:
+def test_when_all_are_away_the_last_broadcast_stays(tmp_path: Path) -> None:
     names = [site.name for site in federation(4)]
     events: list[Tree] = []
     gap = Participation(absent={name: [2, 3] for name in names})

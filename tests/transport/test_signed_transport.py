@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from parties import Party
 
-from peerwise.errors import ExchangeError, NotTrusted
+from peerwise.errors import ExchangeError, NotTrusted, StorageError
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import Seen
 from peerwise.transport import FolderTransport, MemoryTransport, SignedTransport
@@ -162,6 +162,15 @@ def test_many_large_parcels_do_not_lie_in_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert list(found) == list(names)
     assert most < 40_000_000, "of sixty million bytes"
+
+
+def test_no_room_for_what_is_fetched_is_an_error_in_a_sentence(party: Party, shared: Shared, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file where the folder should be")
+    site, reader = at(party, shared, "b"), party.at("a", MemoryTransport("a", shared), cache=tmp_path / "kept")
+    site.publish("models", Parcel(model=b"a file"))
+    with pytest.raises(StorageError, match=r"kept.* cannot be written .*Free some space"):
+        reader.gather("models")
+    assert not party.refused, "it is no fault of the site that sent it"
 
 
 def test_without_a_cache_what_was_gathered_is_kept_in_memory(party: Party, shared: Shared, tmp_path: Path) -> None:

@@ -56,5 +56,5 @@ def replaced(weights: Weights, news: Weights) -> Weights:
     for name, array in news.items():
         if name not in weights or weights[name].shape != array.shape:
             here = weights[name].shape if name in weights else "nothing"
-            raise ParcelError(f"{name!r} of shape {array.shape} was told, here it is {here}: expected the same net.")
+            raise ParcelError(f"{name!r} arrived with shape {array.shape}, here it is {here}: expected the same net.")
     return {**weights, **news}

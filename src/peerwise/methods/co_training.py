@@ -1,4 +1,4 @@
-"""CoTraining: what methods share in which sites speak about public rows and learn from what all say of them."""
+"""CoTraining: what methods have in common in which sites label public rows and learn from all labels."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CoTraining(AnyModel):
         """Rounds between two messages."""
         return max(1, self.rounds // 2) if self.period is None else self.period
 
-    def speaks_in(self, round: int) -> bool:
+    def shares_in(self, round: int) -> bool:
         return (round + 1) % self.every == 0
 
     def learn(self, site: Site, round: int, labels: Labels | None, weight: float, *, mixed: bool = False) -> None:
@@ -126,7 +126,7 @@ class CoTraining(AnyModel):
         return {"changed pseudo-labels": site.state["changed"]} if "changed" in site.state else {}
 
     def about(self, site: Site) -> dict[str, Any]:
-        """What a message says of its public rows and classes, so that only like speaks with like."""
+        """Which public rows and classes a message is about, so that only those of the same are combined."""
         return {"public": site.state["public"], "rows": len(public(site)), "classes": len(site.classes)}
 
 
@@ -136,7 +136,7 @@ def public(site: Site) -> Inputs:
 
 
 def topic(parcel: Parcel) -> dict[str, Any]:
-    """Which public rows a parcel speaks about, and how many classes."""
+    """Which public rows a parcel is about, and how many classes."""
     return {name: parcel[name] for name in ("public", "rows", "classes")}
 
 

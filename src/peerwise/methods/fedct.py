@@ -43,7 +43,7 @@ class FedCT(CoTraining):
 
     def share(self, site: Site, round: int) -> Parcel:
         self.learn(site, round, site.state.get("consensus"), 1.0, mixed=True)
-        if not self.speaks_in(round):
+        if not self.shares_in(round):
             return Parcel()
         labels = self.predict_proba(site, public(site)).argmax(axis=1)
         return Parcel(votes=pack_labels(labels, len(site.classes)), **self.about(site))

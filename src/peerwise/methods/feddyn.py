@@ -23,7 +23,7 @@ class FedDyn(ByMoves):
     site:  h_i <- h_i - alpha (w_i - x)                      h_i = 0 at first
     hub:   h <- h - alpha (1 / all) sum_participants (w_i - x),  x <- mean w_i - h / alpha
 
-    Sent: w_i - x; received: x, as its way from the start. "All" are the sites that ever spoke. In the first round with
+    Sent: w_i - x; received: x, as its way from the start. "All" are the sites that ever shared. In the first round with
     everybody, x goes twice as far as FedAvg's. Departs from the paper: means weigh sites by their train rows, so that
     the goal is FedAvg's.
     """
@@ -46,7 +46,7 @@ class FedDyn(ByMoves):
 
     def combine(self, inbox: Inbox, memory: Memory, rng: np.random.Generator) -> tuple[Parcel, Memory]:
         moves = mean(inbox, "moves")
-        changes, heard = scaled(moves, -self.alpha), rows_by_sender(inbox)
-        slope, everybody = running_mean(memory.get("slope"), memory.get("sites", {}), changes, heard)
+        changes, senders = scaled(moves, -self.alpha), rows_by_sender(inbox)
+        slope, everybody = running_mean(memory.get("slope"), memory.get("sites", {}), changes, senders)
         total = added(added(memory.get("total"), moves), slope, -1.0 / self.alpha)
         return Parcel(total=total), {"total": total, "slope": slope, "sites": everybody}

@@ -31,8 +31,8 @@ class FedGH(ByRounds):
     Sites: CE, then m_c = mean of h(x) over own rows of class c. Hub: head <- head - server_lr grad CE(head(m_c), c),
     one pass over all pairs (m_c, c) of all sites. Backbones are private, the hub's head replaces the sites'.
 
-    Sent: m_c and c for the classes that the site has; until a site has heard the hub's head, also the head all sites
-    start from, because the hub has no other. Heard: the head. Departs from the paper: none known.
+    Sent: m_c and c for the classes that the site has; until a site has received the hub's head, also the head all sites
+    start from, because the hub has no other. Received: the head. Departs from the paper: none known.
     """
 
     needs_same_features = False

@@ -53,7 +53,7 @@ class FedMosaic(CoTraining):
 
     l_priv and l_pub are mean cross entropies of the model a round begins with, over all own and all public rows;
     lambda stays as it is for the round. Before the first consensus there is no l_pub. Sent: |U| (ceil(log2 C) +
-    ``bits``) bits, heard: |U| ceil(log2 C) bits. ``expertise``: class frequencies suit sites with different labels,
+    ``bits``) bits, received: |U| ceil(log2 C) bits. ``expertise``: class frequencies suit sites with different labels,
     confidence (the paper's entropy score, turned so that more is surer) sites with different inputs.
     ``fixed_lambda`` switches the adaptation off.
 
@@ -125,9 +125,9 @@ class FedMosaic(CoTraining):
         site.state["counts"] = counts
 
     def _plan(self, site: Site) -> dict[str, Any]:
-        spoken = self.rounds // self.every
+        shares = self.rounds // self.every
         if self.private == "release":
-            about = (len(public(site)), len(site.classes), max(1, spoken), self._highest(site))
+            about = (len(public(site)), len(site.classes), max(1, shares), self._highest(site))
             return dict(release_plan(self.epsilon, self.delta, *about))
         work = (len(site.train), self.batch_size, self.rounds * self.local_epochs, self.rounds)
         asked = (self.expertise == "class_frequency", self.fixed_lambda is None)
@@ -138,7 +138,7 @@ class FedMosaic(CoTraining):
         weight = self.trust(site, round, labels)
         site.state["trained"] = round
         self.learn(site, round, labels, weight)
-        if not self.speaks_in(round):
+        if not self.shares_in(round):
             return Parcel()
         said, scores = self.opinion(site, round, self.predict_proba(site, public(site)))
         codes = quantise(scores, 0.0, self._highest(site), self.bits)

@@ -72,7 +72,7 @@ class FedProto(ByRounds):
         prototypes, here = inbox["prototypes"], site.state["prototypes"]
         if prototypes.shape[1:] != here.shape[1:]:
             raise ParcelError(
-                f"prototypes of shape {prototypes.shape} were told: expected {here.shape[1]} numbers each."
+                f"prototypes of shape {prototypes.shape} were received: expected {here.shape[1]} numbers each."
             )
         known = inbox["labels"] < len(here)
         changed = here.copy()

@@ -12,7 +12,7 @@ from peerwise.parcels import Parcel
 
 
 class Local(Method):
-    """p(y|x) = mean over the site's own models of their probabilities. Nothing is sent, nothing is heard."""
+    """p(y|x) = mean over the site's own models of their probabilities. Nothing is sent or received."""
 
     needs_same_features = False
 

@@ -12,7 +12,7 @@ from peerwise.parcels import Parcel
 
 class LocalRounds(AnyModel):
     """Every site alone, its net trained for as many rounds as the others'; a model of another kind is fitted once,
-    since there is nothing new to learn. Nothing is sent, nothing is heard."""
+    since there is nothing new to learn. Nothing is sent or received."""
 
     needs_same_features = False
 

@@ -14,9 +14,9 @@ from peerwise.parcels import Parcel
 
 
 class ByMoves(FedAvg):
-    """FedAvg told in moves: x_t = x_0 + total_t, total_t = sum over rounds of the mean of (w_i - x).
+    """FedAvg in moves: x_t = x_0 + total_t, total_t = sum over rounds of the mean of (w_i - x).
 
-    The hub does not know x_0, with which all sites start; so sites send w_i - x and hear the total. Who joins late
+    The hub does not know x_0, with which all sites start; so sites send w_i - x and receive the total. Who joins late
     needs nothing else.
     """
 
@@ -69,14 +69,14 @@ def rows_by_sender(inbox: Inbox) -> dict[str, float]:
 
 
 def running_mean(
-    before: Weights | None, known: dict[str, float], changes: Weights, heard: dict[str, float]
+    before: Weights | None, known: dict[str, float], changes: Weights, senders: dict[str, float]
 ) -> tuple[Weights, dict[str, float]]:
-    """The mean by rows of something over all sites that ever spoke, when those ``heard`` changed theirs by ``changes``
-    on average; whoever had not spoken had zero. Also the rows of all that ever spoke."""
-    everybody = {**known, **heard}
+    """The mean by rows of something over all sites that ever shared, when these ``senders`` changed theirs by
+    ``changes`` on average; those that have never shared count as zero. Also the rows of all that ever shared."""
+    everybody = {**known, **senders}
     rows = sum(everybody.values())
     kept = scaled(before, sum(known.values()) / rows) if before is not None else None
-    return added(kept, changes, sum(heard.values()) / rows), everybody
+    return added(kept, changes, sum(senders.values()) / rows), everybody
 
 
 def _single(array: Any) -> Any:

@@ -15,7 +15,7 @@ from peerwise.data import Inputs, Site
 from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name
 from peerwise.federation.method import Inbox, Method
 from peerwise.methods.own_models import own_models
-from peerwise.methods.pool_models import Array, heard_models, in_order, peers_model, pool_logits
+from peerwise.methods.pool_models import Array, in_order, peers_model, pool_logits, received_models
 from peerwise.models import wrap
 from peerwise.parcels import Parcel
 from peerwise.parcels.later import joined, picked
@@ -54,7 +54,7 @@ class OneShot(Method):
         return Parcel(models=own.files, classes=list(site.classes))
 
     def absorb(self, site: Site, round: int, inbox: Inbox) -> None:
-        peers, left_out = heard_models(inbox, site)
+        peers, left_out = received_models(inbox, site)
         files = in_order(joined(peers, _own_files(site)))
         train = pool_logits(site, files, site.train.X, may_fail=peers)
         val = pool_logits(site, files, site.val.X, may_fail=peers)

@@ -62,7 +62,7 @@ class PerFedCKT(CoTraining):
         wanted: Logits | None = site.state.get("cluster")
         self.fit(site, net, round, extra_loss=None if wanted is None else self._pull(site, wanted, round))
         site.state["net"] = net_weights(net)
-        if not self.speaks_in(round):
+        if not self.shares_in(round):
             return Parcel()
         logits = in_parts(net, net, tensors(public(site), site.device))
         return Parcel(logits=logits.cpu().numpy(), **self.about(site))

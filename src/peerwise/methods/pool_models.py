@@ -1,4 +1,4 @@
-"""The models of a pool at one site: those heard of peers that can be used there, and what all of them say."""
+"""The models of a pool at one site: those of peers that can be used there, and what all of them answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def at_its_cost(name: str, left_out: dict[str, str]) -> Iterator[None]:
         left_out[name] = reason(error)
 
 
-def heard_models(inbox: Inbox, site: Site) -> tuple[Mapping[str, bytes], dict[str, str]]:
+def received_models(inbox: Inbox, site: Site) -> tuple[Mapping[str, bytes], dict[str, str]]:
     """The peers' models as ``model@site``; and those that this site cannot use, with the reason, ``*@site`` being all
     that a site has sent."""
     files: Mapping[str, bytes] = {}

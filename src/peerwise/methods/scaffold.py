@@ -27,8 +27,8 @@ class Scaffold(ByMoves):
     hub:   x <- x + mean (w - x),  c <- c + (rows of participants / rows of all) mean (change of c_i)
 
     Sent: w - x and the change of c_i; received: x (as its way from the start) and c: twice FedAvg's traffic. "All" are
-    the sites that ever spoke. The formulas hold for plain SGD, so another optimiser is refused. Departs from the paper:
-    means weigh sites by their train rows, so that the goal and the first round are FedAvg's.
+    the sites that ever shared. The formulas hold for plain SGD, so another optimiser is refused. Departs from the
+    paper: means weigh sites by their train rows, so that the goal and the first round are FedAvg's.
     """
 
     def __init__(self, **budget: Unpack[Budget]) -> None:
@@ -59,8 +59,8 @@ class Scaffold(ByMoves):
         means = mean(inbox, "moves")
         changes = {name.removeprefix(MARK): array for name, array in means.items() if name.startswith(MARK)}
         total = added(memory.get("total"), {name: means[name] for name in changes})
-        heard = rows_by_sender(inbox)
-        control, everybody = running_mean(memory.get("control"), memory.get("sites", {}), changes, heard)
+        senders = rows_by_sender(inbox)
+        control, everybody = running_mean(memory.get("control"), memory.get("sites", {}), changes, senders)
         return Parcel(total=total, control=control), {"total": total, "control": control, "sites": everybody}
 
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:

@@ -19,7 +19,7 @@ from peerwise.federation.method import FELL_BACK, Inbox, Method
 from peerwise.methods.contribution_scores import contribution_of, read_scores
 from peerwise.methods.feature_match import Schema, check_width, columns_at, defaults_of, match, read_schema, schema_of
 from peerwise.methods.own_models import OwnModels, mean_probabilities, own_models
-from peerwise.methods.pool_models import Array, PoolLogits, at_its_cost, heard_models, peers_model, pool_logits
+from peerwise.methods.pool_models import Array, PoolLogits, at_its_cost, peers_model, pool_logits, received_models
 from peerwise.methods.private_forest import check_bounds, check_epsilon
 from peerwise.methods.public_models import (
     check_private,
@@ -174,7 +174,7 @@ class Stacking(Method):
     def _stack(self, site: Site, inbox: Inbox) -> None:
         started = time.perf_counter()
         self._own(site, held_out=self.variant in NEED_FOLDS)
-        peers, schemas, left_out = heard(inbox, site)
+        peers, schemas, left_out = received(inbox, site)
         rows = train_and_val(site)
         asked = peer_logits(site, peers, schemas, rows.X)
         left_out |= {name: f"on train and validation rows: {why}" for name, why in asked.failed.items()}
@@ -224,7 +224,7 @@ class Stacking(Method):
         return learner
 
     def _own(self, site: Site, *, held_out: bool = False) -> OwnModels:
-        """The site's own models, trained when they are first needed: a site may hear before it speaks."""
+        """The site's own models, trained when they are first needed: a site may absorb before it shares."""
         kept = site.state.get("own")
         if kept is None or (held_out and kept["held_out"] is None):
             own = own_models(site, folds=self.folds, held_out=held_out, epochs=self.epochs)
@@ -285,9 +285,9 @@ class Stacking(Method):
         return learner_from_tree(Stacker, site.state["learner"])
 
 
-def heard(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema], dict[str, str]]:
+def received(inbox: Inbox, site: Site) -> tuple[dict[str, bytes], dict[str, Schema], dict[str, str]]:
     """The peers' models as ``model@site``, each site's features, and what cannot be used here, with the reason."""
-    files, left_out = heard_models(inbox, site)
+    files, left_out = received_models(inbox, site)
     schemas: dict[str, Schema] = {}
     usable: dict[str, bytes] = {}
     for sender in sorted({sender_of(name) for name in files}):

@@ -17,16 +17,16 @@ from peerwise.run.objects import NO_OBJECTS, Objects
 
 @dataclass(frozen=True)
 class Contender:
-    """One method with one learning rate (None: it has no budget): ``label`` in the tables, ``stem`` in file names."""
+    """One method with one learning rate (None: it has no budget): ``label`` in the tables, ``file`` in file names."""
 
     label: str
-    stem: str
+    file: str
     method: Method
     lr: float | None
 
     def named(self, seed: int) -> str:
         """Its run with one seed, as the files are called."""
-        return f"{self.stem}-s{seed}"
+        return f"{self.file}-s{seed}"
 
 
 def contenders(
@@ -90,10 +90,10 @@ def _contender(
         made=objects.methods.get(name),
     )
     lr = None if budget is None else budget["lr"]
-    return Contender(experiment.label(name), _stem(experiment, name, budget, method.rounds), method, lr)
+    return Contender(experiment.label(name), _file(experiment, name, budget, method.rounds), method, lr)
 
 
-def _stem(experiment: Experiment, name: str, budget: dict[str, float] | None, rounds: int) -> str:
+def _file(experiment: Experiment, name: str, budget: dict[str, float] | None, rounds: int) -> str:
     """The label, and a hash of all else that decides the numbers, so that no two runs in a folder share files."""
     decides: dict[str, object] = {}
     if is_path(name):
@@ -104,5 +104,5 @@ def _stem(experiment: Experiment, name: str, budget: dict[str, float] | None, ro
         decides["budget"] = budget
     if rounds > 1 and experiment.misses_rounds:
         decides["present"] = [experiment.join, experiment.absent]
-    stem = experiment.label(name).replace(":", "+")  # no colon in a file name: not every system takes it
-    return f"{stem}~{short_hash(decides)}" if decides else stem
+    name_there = experiment.label(name).replace(":", "+")  # no colon in a file name: not every system takes it
+    return f"{name_there}~{short_hash(decides)}" if decides else name_there

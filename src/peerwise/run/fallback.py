@@ -12,7 +12,7 @@ from peerwise.errors import STOPS_A_RUN, reason
 from peerwise.federation import HasLocalBaseline, Session, answer
 from peerwise.methods import Inbox, Method
 from peerwise.methods.own_models import mean_probabilities, own_models
-from peerwise.methods.pool_models import heard_models, pool_logits
+from peerwise.methods.pool_models import pool_logits, received_models
 from peerwise.space import softmax
 
 OWN_MODELS = "own models"
@@ -53,7 +53,7 @@ def simpler_answer(site: Site, method: Method, inbox: Inbox, X: Inputs) -> Simpl
     except Exception as error:
         failed.append(reason(error))
     with_models = {name: parcel for name, parcel in inbox.items() if "models" in parcel}
-    peers, left_out = heard_models(with_models, site)
+    peers, left_out = received_models(with_models, site)
     asked = pool_logits(site, peers, X, may_fail=peers)
     left_out |= asked.failed
     if good := [place for place, name in enumerate(peers) if name not in left_out]:

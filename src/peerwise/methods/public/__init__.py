@@ -1,4 +1,4 @@
-"""What methods share that speak about public rows: packing, expertise, consensus, and saying it privately."""
+"""What methods on public rows have in common: packing, expertise, consensus, and privacy."""
 
 from peerwise.methods.public.consensus import consensus, majority, qualified_majority
 from peerwise.methods.public.expertise import HIGHEST, class_frequency, confidence

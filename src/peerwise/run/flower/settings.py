@@ -66,8 +66,8 @@ class FlowerSettings:
         for name in self.experiment.models:
             if name not in ZOO:
                 raise ConfigError(
-                    f"research.models names {name!r}: expected models of the zoo, as the nodes are told them by the "
-                    f"hub. Models of a site's own are named in its own folder."
+                    f"research.models names {name!r}: expected models of the zoo, as it is the hub that names them. "
+                    f"Models of a site's own are named in its own folder."
                 )
 
     @classmethod
