@@ -12,7 +12,7 @@ from small_federations import awkward, hospitals, table_site
 from tiny_nets import begun, images
 
 from peerwise.data import Inputs, Site
-from peerwise.federation import AnswersTogether, Session, TrainsTogether, learned, step_together
+from peerwise.federation import RUN, AnswersTogether, Session, TrainsTogether, learned
 from peerwise.methods.apfl import APFL
 from peerwise.methods.by_rounds import ByRounds
 from peerwise.methods.ditto import Ditto
@@ -30,7 +30,8 @@ from peerwise.methods.moon import Moon
 from peerwise.methods.scaffold import Scaffold
 from peerwise.models.nets import Net
 from peerwise.models.stacked import Pull
-from peerwise.parcels import Parcel
+from peerwise.parcels import Parcel, frozen
+from peerwise.run.work import Part, step_sites
 
 STACKED = [FedAvg, FedProx, Scaffold, FedDyn, Ditto, Moon, LGFedAvg, FedProto, FedTGP, FedGH, LocalRounds]
 ALONE = [FedSAM, APFL, FedPHP]
@@ -78,7 +79,10 @@ def play_both(method: ByRounds, sites: list[Site], rounds: int = 3) -> float:
     for round in range(rounds):
         two = copy.deepcopy(one)
         parcels = [method.share(site, round) for site in one]
-        together = method.share_together(two, round)
+        together = [
+            method.share(site, round) if parcel is None else parcel
+            for site, parcel in zip(two, method.share_together(two, round), strict=True)
+        ]
         most = max(most, *map(furthest, parcels, together))
         most = max(most, *(furthest(a.state, b.state) for a, b in zip(one, two, strict=True)))
         if any(parcels):
@@ -123,7 +127,8 @@ def test_methods_that_say_how_train_together(kind: type[ByRounds], monkeypatch: 
     method = kind(**BUDGET)
     sites = begun(method, awkward("mlp"))
     monkeypatch.setattr("peerwise.methods.by_rounds.train", never)
-    assert len(method.share_together(sites, 0)) == len(sites)
+    assert all(method.trains_together(sites))
+    assert None not in method.share_together(sites, 0)
 
 
 def test_who_may_share_together_can_be_asked() -> None:
@@ -135,10 +140,26 @@ def test_parcels_come_back_in_the_order_of_the_sites() -> None:
     method = Watched(**BUDGET)
     tables, pictures = awkward("mlp")[:2], images((5, 7))
     mixed = begun(method, [pictures[0], tables[0], pictures[1], tables[1]])
-    found = [parcel["weights"] for parcel in method.share_together(mixed, 0)]
+    found = method.share_together(mixed, 0)
     assert method.stacked == [site.name for site in tables]
-    for site, weights in zip(mixed, found, strict=True):
-        assert all(weights[name] is site.state["net"][name] for name in weights)
+    assert method.trains_together(mixed) == [False, True, False, True]
+    assert [parcel is not None for parcel in found] == [False, True, False, True]
+    for site, parcel in zip(mixed, found, strict=True):
+        if parcel is not None:
+            assert all(parcel["weights"][name] is site.state["net"][name] for name in parcel["weights"])
+
+
+def test_what_stays_at_home_stays_there_whatever_nets_the_others_have() -> None:
+    method = LGFedAvg(**BUDGET)
+    sites = begun(method, images((4, 5, 6), "mlp64") + images((7, 8), "small_cnn"))
+    for place, site in enumerate(sites):  # as after a round, in which each has learned a body of its own
+        site.state["net"] = {name: array + place for name, array in site.state["net"].items()}
+    parcel = Parcel(weights={name: sites[0].state["net"][name] * 3 for name in method.travelling(sites[0])})
+    alone = copy.deepcopy(sites)
+    for site in alone:
+        method.absorb(site, 0, parcel)
+    assert method.absorb_together(sites, 0, parcel)
+    assert [furthest(a.state, b.state) for a, b in zip(sites, alone, strict=True)] == [0.0] * 5
 
 
 class Counting(Heavier):
@@ -162,12 +183,17 @@ def test_a_site_at_fault_changes_no_number_of_the_others(kind: type[FedAvg]) -> 
     ill = sessions[-1].site
     net = ill.state["net"]
     ill.state["net"] = {**net, "head.weight": np.full_like(net["head.weight"], 3e38)}
-    parcels, failures = step_together(sessions, None, 0, {site.name for site in sites})
-    assert failures.keys() == {ill.name}
-    assert "training loss became" in str(failures[ill.name].error)
-    for session, other in zip(sessions, alone, strict=False):
-        assert furthest(parcels[session.site.name], other.step(None, 0)) == 0
-        assert furthest(learned(session.site), learned(other.site)) == 0
+    parts = [Part(session.site, session.site.state, shares=True) for session in sessions]
+    with pytest.warns(UserWarning, match="one by one: .*training loss became"):
+        outcomes = step_sites(method, parts, None, 0)
+    *others, failed = outcomes
+    assert failed.failure is not None
+    assert failed.failure["step"] == "share"
+    assert "training loss became" in failed.failure["why"]
+    for outcome, other in zip(others, alone, strict=True):
+        assert furthest(outcome.parcel, other.step(None, 0)) == 0
+        assert outcome.state is not None
+        assert furthest({**outcome.state, RUN: {}}, {**frozen(learned(other.site)), RUN: {}}) == 0
 
 
 def test_sites_begin_with_one_copy_of_the_common_weights() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import import_module
@@ -74,8 +75,18 @@ def overlaps() -> int:
     return found
 
 
-def where(rows: Any) -> tuple[int, int, int]:
-    return os.getpid(), threading.get_ident(), id(rows)
+def overlaps_in(folder: Path) -> int:
+    """How many run at once, in whatever processes."""
+    own = folder / uuid.uuid4().hex
+    own.touch()
+    time.sleep(0.05)
+    found = len(list(folder.iterdir()))
+    own.unlink()
+    return found
+
+
+def pid_and_rows(rows: Any) -> tuple[int, int]:
+    return os.getpid(), len(rows)
 
 
 class CountsItsTravels:
@@ -232,11 +243,24 @@ def held_memory(values: list[bytes]) -> tuple[int, int]:
     return int(psutil.Process().memory_full_info().uss), len(values)
 
 
-def test_threads_do_not_share_what_tasks_may_change() -> None:
-    with ThreadPoolExecutor(2) as threads, open_workers(threads) as workers:
-        rows = workers.scatter([1])
-        found = {result[1:] for _, result in workers.map(where, [(rows,)] * 20)}
-    assert len({thread for thread, _ in found}) == len({rows for _, rows in found}) == len(found)
+def test_tasks_of_one_process_run_one_after_the_other() -> None:
+    """Torch draws from one generator for all threads of a process."""
+    with ThreadPoolExecutor(4) as threads, open_workers(threads) as workers:
+        assert {at_once for _, at_once in workers.map(overlaps, [()] * 8)} == {1}
+
+
+def test_nets_trained_in_threads_have_the_numbers_of_one_process() -> None:
+    settings: dict[str, Any] = {
+        "sites": 6, "rows": 300, "models": ["mlp"], "seeds": 1, "methods": "fedavg", "training": {"rounds": 2},
+    }  # fmt: skip
+    alone = simulate("digits", **settings)
+    with ThreadPoolExecutor(3) as threads:
+        found = simulate("digits", executor=threads, **settings)
+        runs = [threads.submit(simulate, "digits", **settings) for _ in range(2)]
+        others = [run.result() for run in runs]
+    for run in (found, *others):
+        for key, tree in alone.predictions.items():
+            assert np.array_equal(run.predictions[key]["probabilities"], tree["probabilities"]), key
 
 
 def test_results_come_as_they_end(two: Workers, tmp_path: Path) -> None:
@@ -246,9 +270,9 @@ def test_results_come_as_they_end(two: Workers, tmp_path: Path) -> None:
     assert sorted(found) == [(0, 0), (1, 1), (2, 2)]
 
 
-def test_no_more_tasks_run_at_once_than_were_asked_for() -> None:
-    with ThreadPoolExecutor(8) as threads, open_workers(threads, 2) as workers:
-        assert max(found for _, found in workers.map(overlaps, [()] * 12)) <= 2
+def test_no_more_tasks_run_at_once_than_were_asked_for(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(4) as processes, open_workers(processes, 2) as workers:
+        assert max(found for _, found in workers.map(overlaps_in, [(tmp_path,)] * 12)) <= 2
 
 
 def test_the_task_of_a_killed_worker_is_repeated_and_the_others_go_on(two: Workers, tmp_path: Path) -> None:
@@ -364,10 +388,10 @@ def test_whoever_stops_asking_ends_the_workers_in_the_midst_of_work(two: Workers
 def test_renewed_workers_are_other_processes_with_the_same_values() -> None:
     with open_workers(workers=2) as workers:
         rows = workers.scatter(np.arange(2000))
-        ((_, (before, *_)),) = workers.map(where, [(rows,)])
+        ((_, (before, _)),) = workers.map(pid_and_rows, [(rows,)])
         workers.renew()
         assert not psutil.pid_exists(before)
-        ((_, (after, *_)),) = workers.map(where, [(rows,)])
+        ((_, (after, _)),) = workers.map(pid_and_rows, [(rows,)])
     assert after != before
 
 

@@ -15,10 +15,11 @@ from round_runs import EVERYBODY, Tree, differences, opened, run, state_of
 from peerwise.data import Rows, Site
 from peerwise.errors import ModelError
 from peerwise.federation import RUN, answer
-from peerwise.parcels import Parcel
+from peerwise.parcels import Parcel, pack
 from peerwise.run import RunFolder, run_method
 from peerwise.run.participation import Participation
 from peerwise.run.runner import MethodRun
+from peerwise.run.work import Part, step_sites
 from peerwise.run.workers import open_workers
 
 METHODS = [Drift(), Gossip(), Letters(), Silent(), Drift(fails={"site-1": ("share", 2), "site-2": ("absorb", 3)})]
@@ -54,6 +55,39 @@ class TravellingRows(Rows):
         with self.file.open("a") as file:  # type: ignore[attr-defined]
             file.write("packed")
         return Rows, (self.X, self.y)
+
+
+class InPlace(Drift):
+    """Changes what lies in its state where it lies: an array, and a list within a dict."""
+
+    def start(self, site: Site, rng: np.random.Generator) -> None:
+        super().start(site, rng)
+        site.state["seen"] = {"rounds": []}
+
+    def share(self, site: Site, round: int) -> Parcel:
+        site.state["w"] += site.rng(f"round {round}").normal(size=self.size).astype(np.float32)
+        site.state["seen"]["rounds"].append(round)
+        return Parcel(w=site.state["w"])
+
+
+def test_a_state_may_be_changed_in_place_wherever_the_site_is(tmp_path: Path) -> None:
+    one = run(tmp_path / "1", InPlace())
+    assert not differences(one, run(tmp_path / "2", InPlace(), workers=2))
+    assert all(
+        state_of(tmp_path / "2", name)["seen"]["rounds"] == list(range(1 + tree["best_round"]))
+        for name, tree in one.items()
+    )
+
+
+def test_a_step_changes_nothing_of_what_is_saved_before_it_ends() -> None:
+    (site,), method = federation(1), InPlace()
+    (first,) = step_sites(method, [Part(site, {}, shares=True)], None, 0)
+    assert first.state is not None
+    before = pack({**first.state, RUN: {}})
+    (second,) = step_sites(method, [Part(site, first.state, shares=True)], None, 1)
+    assert pack({**first.state, RUN: {}}) == before
+    assert second.state is not None
+    assert second.state["seen"] == {"rounds": [0, 1]}
 
 
 @pytest.mark.parametrize("participation", [EVERYBODY, AWAY], ids=["all", "some"])

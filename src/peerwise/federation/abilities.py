@@ -53,19 +53,24 @@ class HasLocalBaseline(Protocol):
 
 @runtime_checkable
 class TrainsTogether(Protocol):
-    """Trains many sites at once in less time. When it raises, all go back to the states before and train one by one."""
+    """Trains many sites at once in less time. It assigns to each ``site.state`` and changes nothing that lies in it:
+    when it raises, all go back to the states before and train one by one."""
 
-    def share_together(self, sites: Sequence[Site], round: int) -> list[Parcel]:
-        """What ``share`` returns at each of the sites."""
+    def trains_together(self, sites: Sequence[Site]) -> Sequence[bool]:
+        """Which of the sites ``share_together`` trains together; the others are tasks of their own for workers."""
+        ...
+
+    def share_together(self, sites: Sequence[Site], round: int) -> Sequence[Parcel | None]:
+        """What ``share`` returns at each of the sites; None, and nothing done, for those to be trained one by one."""
         ...
 
 
 @runtime_checkable
 class AbsorbsTogether(Protocol):
-    """Absorbs one parcel at many sites at once in less time."""
+    """Absorbs one parcel at many sites at once in less time. It changes states as `TrainsTogether` does."""
 
-    def absorb_together(self, sites: Sequence[Site], round: int, parcel: Parcel) -> None:
-        """What ``absorb`` does at each of the sites."""
+    def absorb_together(self, sites: Sequence[Site], round: int, parcel: Parcel) -> bool:
+        """Do what ``absorb`` does at each of the sites; False, and nothing done, if it has to be one by one."""
         ...
 
 

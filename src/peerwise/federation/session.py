@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Site, derived_seed
-from peerwise.errors import BadOutputs, DataError, ParcelError
+from peerwise.errors import BadOutputs, DataError, ModelError, ParcelError
 from peerwise.federation.abilities import (
     AbsorbsTogether,
     AnswersTogether,
@@ -23,7 +24,7 @@ from peerwise.federation.abilities import (
 from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name, usable
 from peerwise.federation.method import Inbox, Memory, Method
 from peerwise.metrics import balanced_accuracy, log_losses
-from peerwise.parcels import Parcel, frozen, sizes_of, snapshot
+from peerwise.parcels import Parcel, frozen, sizes_of
 
 RUN = "run"  # the session's own record within a site's state
 VALIDATION = "validation accuracy"
@@ -41,14 +42,6 @@ class Broadcast:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Which step raised at a site, and what."""
-
-    step: str
-    error: Exception
-
-
 class Session:
     """A site's part in a run: absorb the last broadcast, score on validation rows, keep the best state, share.
 
@@ -63,6 +56,7 @@ class Session:
     def __init__(self, method: Method, site: Site, state: State | None = None, best: State | None = None) -> None:
         self.method, self.site, self.best = method, site, best
         self.improved = False
+        self.phase = "share"
         if state is not None:
             site.state = state
             return
@@ -75,10 +69,7 @@ class Session:
 
     def step(self, broadcast: Broadcast | None, round: int, *, shares: bool = True) -> Parcel:
         """Catch up with the rounds before ``round``, then share in it; the parcel is empty if there is none to send."""
-        parcels, failures = step_together([self], broadcast, round, {self.site.name} if shares else ())
-        for failure in failures.values():
-            raise failure.error
-        return parcels.get(self.site.name, Parcel())
+        return step_together([self], broadcast, round, {self.site.name} if shares else ()).get(self.site.name, Parcel())
 
     def finish(self, broadcast: Broadcast | None = None) -> None:
         """After the last round: absorb the last broadcast, score, and restore the best state."""
@@ -87,33 +78,28 @@ class Session:
 
     def restore_best(self) -> None:
         """Go back to the best state, if any. Privacy counts all rounds, also those after the best one."""
-        self.record["privacy"] = privacy_of(self.method, self.site) if learned(self.site) else None
+        self.record["privacy"] = _fixed("privacy", privacy_of(self.method, self.site)) if learned(self.site) else None
         if self.best is not None:
             self.site.state = {**self.best, RUN: self.record}
 
-    def _has_absorbed(self, broadcast: Broadcast) -> bool:
-        return bool(broadcast.round <= self.record["absorbed"])
-
-    def _absorb(self, broadcast: Broadcast | None) -> bool:
-        """Absorb what is for this site unless it was absorbed before, and count its bytes; False if there is nothing
-        new for it."""
-        record = self.record
-        if broadcast is None or self._has_absorbed(broadcast):
-            return False
-        record["absorbed"] = broadcast.round
+    def _absorb(self, broadcast: Broadcast) -> bool:
+        """Absorb what is for this site; False if nothing is."""
         content = broadcast.content
         mine = content.get(self.site.name) if self.method.addresses_sites else content
         if mine is None:
             return False
-        record["received"] += self._bytes_of(mine)
-        started = time.perf_counter()
+        self.record["received"] += self._bytes_of(mine)
         left_out = broadcast.left_out
         if not combines(self.method):
             mine, left_out = usable(self.method, mine, {})
+        self._thaw()
         self.method.absorb(self.site, broadcast.round, mine)
         self._note_left_out(left_out)
-        _clock([self], "absorb", started)
         return True
+
+    def _thaw(self) -> None:
+        """Let the method change its state in place, which other sites, a checkpoint or a broadcast may share."""
+        self.site.state = {RUN: self.record, **{key: _thawed(value) for key, value in learned(self.site).items()}}
 
     def _note_left_out(self, left_out: Mapping[str, str]) -> None:
         if left_out:
@@ -126,13 +112,13 @@ class Session:
         return bool(record["scored"] < round and record["took_part"][-1:] == [round])
 
     def _judge(self, round: int, score: float, loss: float, known: dict[int, Any]) -> None:
-        """Keep the state if it is the best so far."""
+        """Keep a copy of the state if it is the best so far."""
         record = self.record
         _add_point(record, VALIDATION, round, score)
-        before = (record["best_score"], -record["best_loss"]) if "best_score" in record else (-np.inf, -np.inf)
+        before = record.get("best_score", -math.inf), -record.get("best_loss", math.inf)
         if self.method.keeps_last or (score, -loss) > before:
-            record |= {"best_round": round, "best_score": score, "best_loss": loss}
-            self.best = _copied(self.site, known)
+            self.best = checked_copy(self.site.state, known)
+            record["best_round"], record["best_score"], record["best_loss"] = round, score, loss
             self.improved = True
 
     def _bytes_of(self, content: Inbox | Parcel) -> int:
@@ -145,98 +131,59 @@ class Session:
 
 def step_together(
     sessions: Sequence[Session], broadcast: Broadcast | None, round: int, sharing: Collection[str]
-) -> tuple[dict[str, Parcel], dict[str, Failure]]:
-    """One step of sessions of the same method: the same numbers as one by one, in less time where the method can work
-    on many sites at once. What each of ``sharing`` has to send, and the sites where a call raised."""
-    failures: dict[str, Failure] = {}
-    parcels: dict[str, Parcel] = {}
-
-    def attempt(step: str, session: Session, call: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return call(*args)
-        except Exception as error:
-            failures[session.site.name] = Failure(step, error)
-            return None
-
-    changed = []
-    together = _absorb_together(sessions, broadcast)
+) -> dict[str, Parcel]:
+    """One step of sessions of the same method, in less time where the method can work on many sites at once: what each
+    of the sites ``sharing`` has to send. On error all states are undefined; ``phase`` of the session says where."""
     for session in sessions:
-        session.improved = False
-        unscored = session._has_changed(round - 1)
-        absorbed = session in together or attempt("absorb", session, session._absorb, broadcast)
-        if (absorbed or unscored) and session.site.name not in failures:
-            changed.append(session)
-    try:
-        _score(changed, round - 1)
-    except Exception:  # at one of them
-        for session in changed:
-            attempt("absorb", session, _score, [session], round - 1)
-    sharers = [each for each in sessions if each.site.name in sharing and each.site.name not in failures]
-    if len(sharers) > 1 and isinstance(sharers[0].method, TrainsTogether):
-        before = _learned_before(sharers)
-        try:
-            return _share(sharers, round), failures
-        except Exception:  # at one of them
-            _restore(sharers, before)
+        session.improved, session.phase = False, "absorb"
+    absorbed = _absorb(sessions, broadcast)
+    _score([each for each in sessions if each in absorbed or each._has_changed(round - 1)], round - 1)
+    sharers = [session for session in sessions if session.site.name in sharing]
     for session in sharers:
-        parcels |= attempt("share", session, _share, [session], round) or {}
-    return parcels, failures
+        session.phase = "share"
+    return _share(sharers, round)
 
 
-def _absorb_together(sessions: Sequence[Session], broadcast: Broadcast | None) -> set[Session]:
-    """The sessions that have absorbed a parcel for all; none where the method cannot do it for many at once, or where
-    it fails at any site."""
-    method = sessions[0].method if sessions else None
-    if broadcast is None or not isinstance(broadcast.content, Parcel) or not isinstance(method, AbsorbsTogether):
+def _absorb(sessions: Sequence[Session], broadcast: Broadcast | None) -> set[Session]:
+    """Absorb the broadcast where that was not done before: the sessions in which there was anything new."""
+    found = [] if broadcast is None else [each for each in sessions if each.record["absorbed"] < broadcast.round]
+    if broadcast is None or not found:
         return set()
-    content, nbytes = broadcast.content, broadcast.content.nbytes
-    found = [session for session in sessions if not session._has_absorbed(broadcast)]
-    before = _learned_before(found)
+    method, content = found[0].method, broadcast.content
     started = time.perf_counter()
-    try:
-        method.absorb_together([session.site for session in found], broadcast.round, content)
-    except Exception:
-        _restore(found, before)
-        return set()
     for session in found:
-        record = session.record
-        record["absorbed"] = broadcast.round
-        record["received"] += nbytes
-        session._note_left_out(broadcast.left_out)
+        session.record["absorbed"] = broadcast.round
+    if (
+        isinstance(content, Parcel)
+        and isinstance(method, AbsorbsTogether)
+        and method.absorb_together([session.site for session in found], broadcast.round, content)
+    ):
+        nbytes = content.nbytes
+        for session in found:
+            session.record["received"] += nbytes
+            session._note_left_out(broadcast.left_out)
+    else:
+        found = [session for session in found if session._absorb(broadcast)]
     _clock(found, "absorb", started)
     return set(found)
 
 
-def _learned_before(sessions: Sequence[Session]) -> list[State]:
-    """Copies of what the method has learned, to go back to should a call for all of them raise."""
-    known: dict[int, Any] = {}
-    return [_copied(session.site, known) for session in sessions]
-
-
-def _copied(site: Site, known: dict[int, Any]) -> State:
-    """What the method has learned, as it is now; ``known``: see `snapshot`."""
-    return {key: snapshot(value, known) for key, value in site.state.items() if key != RUN}
-
-
-def _restore(sessions: Sequence[Session], before: Sequence[State]) -> None:
-    for session, state in zip(sessions, before, strict=True):
-        session.site.state = {**state, RUN: session.record}
-
-
 def _share(sessions: Sequence[Session], round: int) -> dict[str, Parcel]:
-    """The method's parcels, where there is anything to send; their bytes count as sent."""
+    """The methods' parcels; their bytes count as sent."""
     started = time.perf_counter()
-    method = sessions[0].method
-    if len(sessions) > 1 and isinstance(method, TrainsTogether):
-        found = method.share_together([session.site for session in sessions], round)
-    else:
-        found = [method.share(session.site, round) for session in sessions]
-    parcels = [parcel.frozen() for parcel in found]
-    _clock(sessions, "share", started)
-    for session, parcel in zip(sessions, parcels, strict=True):
+    parcels: dict[str, Parcel] = {}
+    shared: Sequence[Parcel | None] = [None] * len(sessions)
+    if len(sessions) > 1 and isinstance(method := sessions[0].method, TrainsTogether):
+        shared = method.share_together([session.site for session in sessions], round)
+    for session, parcel in zip(sessions, shared, strict=True):
+        if parcel is None:
+            session._thaw()
+            parcel = session.method.share(session.site, round)
+        parcels[session.site.name] = parcel = parcel.frozen()
         session.record["took_part"].append(round)
         session.record["sent"] += parcel.nbytes
-    return {session.site.name: parcel for session, parcel in zip(sessions, parcels, strict=True)}
+    _clock(sessions, "share", started)
+    return parcels
 
 
 def _score(sessions: Sequence[Session], round: int) -> None:
@@ -253,7 +200,7 @@ def _score(sessions: Sequence[Session], round: int) -> None:
     for session, values in zip(sessions, points, strict=True):
         session.record["scored"] = round
         for name, value in values.items():
-            _add_point(session.record, name, round, value)
+            _add_point(session.record, name, round, float(value))
     known: dict[int, Any] = {}  # what sites share stays shared
     for session, (score, loss) in zip(judged, scores, strict=True):
         session._judge(round, score, loss, known)
@@ -279,11 +226,14 @@ def _scores(method: Method, sites: Sequence[Site]) -> list[tuple[float, float]]:
 
 
 def _add_point(record: dict[str, Any], name: str, round: int, value: float) -> None:
-    record["curves"].setdefault(name, []).append([round, float(value) if np.isfinite(value) else None])
+    points = record["curves"].setdefault(name, [])
+    while points and points[-1][0] >= round:  # of a step that was interrupted and is taken again
+        points.pop()
+    points.append([round, value if math.isfinite(value) else None])
 
 
-def _clock(sessions: Sequence[Session], phase: str, started: float) -> None:
-    """Each has its part of the seconds since."""
+def _clock(sessions: Collection[Session], phase: str, started: float) -> None:
+    """Add an equal part of the time since to each record."""
     elapsed = (time.perf_counter() - started) / max(len(sessions), 1)
     for session in sessions:
         seconds: dict[str, float] = session.record["seconds"]
@@ -297,23 +247,37 @@ def blank_record() -> dict[str, Any]:
 
 
 def copied_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Apart from what a session changes in it; the points of its curves are never changed."""
-    curves = {name: list(points) for name, points in record["curves"].items()}
-    return {**record, "curves": curves, "took_part": list(record["took_part"]), "seconds": dict(record["seconds"])}
+    """Apart from what a session changes in it, but for curves, which are long: there a step taken again replaces its
+    points."""
+    return {**record, "took_part": list(record["took_part"]), "seconds": dict(record["seconds"])}
 
 
 def checked_copy(state: State, known: dict[int, Any]) -> State:
-    """A copy of what a method has learned, which nobody can change; ParcelError for what cannot be saved. ``known``:
-    the copies made before, by the id of the original, as sites may share most of it."""
+    """What a method has learned, in a copy that nobody can change. ``known``: the copies made before, by the id of the
+    original, as sites may share most of it."""
     copies: State = {}
     for key, value in state.items():
-        if not isinstance(value, dict | list):
-            copies |= frozen({key: value})
+        if key == RUN:
             continue
         if id(value) not in known:
-            known[id(value)] = value, frozen(value, key)  # held with the original, so that nothing else gets its id
+            known[id(value)] = value, _fixed(key, value)  # held, so that nothing else gets its id
         copies[key] = known[id(value)][1]
     return copies
+
+
+def _fixed(key: str, value: Any) -> Any:
+    try:
+        return frozen({key: value})[key]
+    except ParcelError as error:
+        raise ModelError(f"its state cannot be saved: {error}") from error
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return {key: _thawed(inner) for key, inner in value.items()}
+    return list(map(_thawed, value)) if isinstance(value, list) else value
 
 
 def learned(site: Site) -> State:

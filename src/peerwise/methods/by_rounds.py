@@ -199,16 +199,25 @@ class ByRounds(Method):
 
     # ---- many sites in one call --------------------------------------------------------------------------------------
 
-    def share_together(self, sites: Sequence[Site], round: int) -> list[Parcel]:
-        """`share` at each site. Those whose nets are perceptrons of one architecture are trained together, where the
-        method says how in ``share_stacked``, and no subclass has gone on to change how one site is trained."""
-        parcels: dict[int, Parcel] = {}
+    def trains_together(self, sites: Sequence[Site]) -> list[bool]:
+        stacked = {place for places in self._stacks(sites) for place in places}
+        return [place in stacked for place in range(len(sites))]
+
+    def share_together(self, sites: Sequence[Site], round: int) -> list[Parcel | None]:
+        found: list[Parcel | None] = [None] * len(sites)
+        for places in self._stacks(sites):
+            parcels = self.share_stacked([sites[place] for place in places], round)
+            for place, parcel in zip(places, parcels, strict=True):
+                found[place] = parcel
+        return found
+
+    def _stacks(self, sites: Sequence[Site]) -> list[list[int]]:
+        """The places of sites that can be trained together: their nets are perceptrons of one architecture, the method
+        says how in ``share_stacked``, and no subclass has gone on to change how one site is trained."""
         alone = ("share", "learn", "fit", "net", "net_with", "new_optimizer", "chances")
-        if self.optimizer == "sgd" and not self.changed_since("share_stacked", alone):
-            for places in self._alike(sites):
-                found = self.share_stacked([sites[place] for place in places], round)
-                parcels.update(zip(places, found, strict=True))
-        return [parcels[place] if place in parcels else self.share(site, round) for place, site in enumerate(sites)]
+        if self.optimizer != "sgd" or self.changed_since("share_stacked", alone):
+            return []
+        return self._alike(sites)
 
     def share_stacked(self, sites: Sequence[Site], round: int) -> list[Parcel]:
         """`share` of sites whose nets are perceptrons of one architecture, by `fit_stacked` instead of `fit`."""
@@ -270,19 +279,19 @@ class ByRounds(Method):
 
     def _alike(self, sites: Sequence[Site]) -> list[list[int]]:
         """The places of sites whose nets are perceptrons of one architecture."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
+        found: dict[Any, list[int]] = {}
+        groups: dict[Any, list[int]] = {}  # by what is quick to look at, and decides the architecture
         for place, site in enumerate(sites):
-            data = site.data
+            data, context = site.data, site.context
+            X: Any = data.train.X
             if data.kind != "sequence":
-                X: Any = data.train.X
-                key = (self.recipe(site), X.shape[1:], X.dtype, known_features(data.features), len(data.classes))
-                groups.setdefault((*key, site.context.device), []).append(place)
-        firsts = [(sites[places[0]], places) for places in groups.values()]
-        return [
-            places
-            for site, places in firsts
-            if site.device == "cpu" and self.is_net(site) and perceptron(self.blank(site)) is not None
-        ]
+                shape, dtype, features = X.shape[1:], X.dtype, known_features(data.features)
+                key = (context.recipes, shape, dtype, features, len(data.classes), context.device)
+                if key not in groups:
+                    one = site.device == "cpu" and self.is_net(site) and perceptron(self.blank(site)) is not None
+                    groups[key] = found.setdefault((self.recipe(site), *key[1:]), []) if one else []
+                groups[key].append(place)
+        return list(found.values())
 
     def class_means_stacked(self, sites: Sequence[Site], weights: Sequence[Weights]) -> list[ClassMeans]:
         """`class_means` of the train rows at each site, by nets with these weights."""

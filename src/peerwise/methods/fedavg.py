@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -67,17 +68,16 @@ class FedAvg(ByRounds):
     def absorb(self, site: Site, round: int, inbox: Parcel) -> None:
         site.state["net"] = replaced(site.state["net"], inbox["weights"])
 
-    def absorb_together(self, sites: Sequence[Site], round: int, parcel: Parcel) -> None:
+    def absorb_together(self, sites: Sequence[Site], round: int, parcel: Parcel) -> bool:
         """`absorb` at each site; those whose nets differ in what travels alone have one net from then on."""
         if self.changed_since("absorb_together", ("absorb",)):
-            for site in sites:
-                self.absorb(site, round, parcel)
-            return
-        at_home = [name for site in sites[:1] for name in site.state["net"] if name not in parcel["weights"]]
-        nets: dict[tuple[int, ...], tuple[Weights, Weights]] = {}
+            return False
+        news = parcel["weights"]
+        nets: dict[Any, Weights] = {}  # by what stays at home, which the nets hold, so that no other array gets its id
         for site in sites:
             before = site.state["net"]
-            own = (len(before), *(id(before.get(name)) for name in at_home))
+            own = tuple([(name, array.shape if name in news else id(array)) for name, array in before.items()])
             if own not in nets:
-                nets[own] = before, replaced(before, parcel["weights"])
-            site.state["net"] = nets[own][1]
+                nets[own] = replaced(before, news)
+            site.state["net"] = nets[own]
+        return True

@@ -22,7 +22,7 @@ from peerwise.models.nets import Net, Weights, fixed
 from peerwise.models.training import batches
 
 VALUES_AT_ONCE = 2**22  # inputs of the sites that are trained together: 16 MB
-SITES_AT_ONCE = 128
+SITES_AT_ONCE = 16  # more sites' weights do not fit into a core's cache
 
 RowLoss = Callable[..., Tensor]
 

@@ -4,7 +4,7 @@ from peerwise.parcels.container import read_tree, write_tree
 from peerwise.parcels.lazy import LazyParcels, sizes_of
 from peerwise.parcels.parcel import Parcel
 from peerwise.parcels.store import Keep, Store, write_atomic
-from peerwise.parcels.tree import frozen, pack, sha256, snapshot, unpack
+from peerwise.parcels.tree import frozen, pack, sha256, unpack
 
 __all__ = [
     "Keep",
@@ -16,7 +16,6 @@ __all__ = [
     "read_tree",
     "sha256",
     "sizes_of",
-    "snapshot",
     "unpack",
     "write_atomic",
     "write_tree",

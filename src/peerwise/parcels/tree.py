@@ -100,21 +100,6 @@ def frozen(node: Any, path: str = "") -> Any:
     return node if isinstance(node, bytes) else plain_value(node, path)
 
 
-def snapshot(node: Any, known: dict[int, Any] | None = None) -> Any:
-    """A copy that no change of the original reaches; arrays that cannot be changed are shared. ``known``: the copies
-    made before, by the id of the original, which is copied once."""
-    known = {} if known is None else known
-    if isinstance(node, np.ndarray):
-        return node if _cannot_change(node) else node.copy()
-    if not isinstance(node, dict | list | tuple):
-        return node
-    if id(node) not in known:
-        items = node.items() if isinstance(node, dict) else enumerate(node)
-        copies = {key: snapshot(value, known) for key, value in items}
-        known[id(node)] = copies if isinstance(node, dict) else list(copies.values())
-    return known[id(node)]
-
-
 def _cannot_change(array: NDArray[Any]) -> bool:
     base = array.base
     return not array.flags.writeable and not (isinstance(base, np.ndarray) and base.flags.writeable)

@@ -12,7 +12,6 @@ import pickle
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn
@@ -24,7 +23,7 @@ from peerwise.errors import ConfigError, reason
 from peerwise.models import one_thread
 
 VERSION = version("peerwise")
-LARGE = 4096  # bytes of an array or of a model that are worth a reference
+LARGE = 4096  # bytes of a model that are worth a reference
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ def packed(item: Any) -> bytes:
 
 
 class Large:
-    """The large arrays and bytes within scattered values, each known by the key of its value and its place there."""
+    """The arrays and large bytes within scattered values, each known by the key of its value and its place there. An
+    array is the same object on both sides, however small, as methods may tell equal arrays by that."""
 
     def __init__(self) -> None:
         self._items: dict[int, list[Any]] = {}
@@ -102,7 +102,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _large_items(node: Any) -> Iterator[Any]:
     if isinstance(node, bytes | np.ndarray):
-        if (len(node) if isinstance(node, bytes) else node.nbytes) >= LARGE:
+        if isinstance(node, np.ndarray) or len(node) >= LARGE:
             yield node
     elif isinstance(node, Mapping):
         for value in node.values():
@@ -155,7 +155,7 @@ def _words(error: BaseException) -> str:
 
 @dataclass
 class _Kept:
-    """The scattered values of one run that one thread of a worker has: threads do not share them."""
+    """The scattered values of one run that a worker has."""
 
     run: str
     forgotten: list[tuple[int, int]] = field(default_factory=list)
@@ -163,48 +163,49 @@ class _Kept:
     large: Large = field(default_factory=Large)
 
 
-_kept: dict[int, _Kept] = {}  # by thread
+one_task = threading.RLock()  # held by each task: torch has one generator for all threads of a process
+_kept = _Kept("")
 
 
 def answer(*message: bytes) -> bytes:
     """Answer one message, in a worker of any executor."""
     try:
-        about, work, *values = message
-        del message  # they may be large
-        header = cloudpickle.loads(about)
-        if header[0] != VERSION:
-            raise ConfigError(
-                f"a worker has peerwise {VERSION}, but the run that it works for {header[0]}: expected the same "
-                f"version. Install one of them at both."
-            )
-        header = Header(*header)
-        kept = _kept.get(threading.get_ident())
-        if kept is None or kept.run != header.run:
-            kept = _kept[threading.get_ident()] = _Kept(header.run)
-        if header.forgotten != kept.forgotten:
-            kept.forgotten = header.forgotten
-            for key in list(kept.values):
-                if any(start <= key < stop for start, stop in kept.forgotten):
-                    del kept.values[key]
-                    kept.large.drop(key)
-        for key in header.sent:
-            value = values.pop(0)
-            if key not in kept.values:  # another worker lacked it
-                kept.values[key] = cloudpickle.loads(value)
-                kept.large.add(key, kept.values[key])
-            del value
-        if lacks := header.needs - kept.values.keys():
-            return packed(("lacks", lacks))
-        with _limited():
-            function, task = kept.large.unpacked(work)
-            del work
-            result = function(*filled(task, kept.values))
-        try:
-            return kept.large.packed(("done", result))[0]
-        except Exception as error:
-            raise RuntimeError(f"the result cannot be sent from a worker process: {reason(error)}") from error
+        with one_task:
+            return _answered(*message)
     except BaseException as error:
         return _failure(error)
+
+
+def _answered(about: bytes, work: bytes, *values: bytes) -> bytes:
+    global _kept
+    header = cloudpickle.loads(about)
+    if header[0] != VERSION:
+        raise ConfigError(
+            f"a worker has peerwise {VERSION}, but the run that it works for {header[0]}: expected the same "
+            f"version. Install one of them at both."
+        )
+    header = Header(*header)
+    if _kept.run != header.run:
+        _kept = _Kept(header.run)
+    if header.forgotten != _kept.forgotten:
+        _kept.forgotten = header.forgotten
+        for key in list(_kept.values):
+            if any(start <= key < stop for start, stop in header.forgotten):
+                del _kept.values[key]
+                _kept.large.drop(key)
+    for key, value in zip(header.sent, values, strict=True):
+        if key not in _kept.values:  # another worker lacked it
+            _kept.values[key] = cloudpickle.loads(value)
+            _kept.large.add(key, _kept.values[key])
+    if lacks := header.needs - _kept.values.keys():
+        return packed(("lacks", lacks))
+    with one_thread():
+        function, task = _kept.large.unpacked(work)
+        result = function(*filled(task, _kept.values))
+    try:
+        return _kept.large.packed(("done", result))[0]
+    except Exception as error:
+        raise RuntimeError(f"the result cannot be sent from a worker process: {reason(error)}") from error
 
 
 def _failure(error: BaseException) -> bytes:
@@ -216,34 +217,8 @@ def _failure(error: BaseException) -> bytes:
 
 
 def drop(run: str) -> None:
-    """Free what threads of this process keep for the run."""
-    for thread, kept in list(_kept.items()):
-        if kept.run == run:
-            _kept.pop(thread, None)
-
-
-class _Limit:
-    """One thread for tasks that overlap in one process: the first begins it, the last ends it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._stack = ExitStack()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._users == 0:
-                self._stack.enter_context(one_thread())
-            self._users += 1
-        try:
-            with one_thread():  # of torch, which counts for each thread by itself
-                yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._stack.close()
-
-
-_limited = _Limit()
+    """Free what this process keeps for the run."""
+    global _kept
+    with one_task:
+        if _kept.run == run:
+            _kept = _Kept("")

@@ -1,4 +1,4 @@
-"""One method over the sites of one seed, round by round, in this process or in workers, going on where it stopped."""
+"""Run one method on the sites of one seed, round by round, resuming from its checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 from peerwise.data import Site, work_anew
@@ -21,31 +21,28 @@ from peerwise.federation import (
     Broadcast,
     Memory,
     Method,
-    Session,
-    State,
     TrainsTogether,
     blank_record,
     check_sites,
     combine,
     combines,
-    copied_record,
 )
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
 from peerwise.run.checkpoint import Checkpoint, Saved
 from peerwise.run.folder import RunFolder
-from peerwise.run.messages import Handle
+from peerwise.run.messages import Handle, one_task
 from peerwise.run.participation import Participation
-from peerwise.run.work import Job, Outcome, Part, in_worker, judge_sites, predict_sites, step_sites
+from peerwise.run.work import Job, Outcome, Part, concluded, in_worker, judge_sites, predict_sites, step_sites
 from peerwise.run.workers import Workers, open_workers
 
 Observer = Callable[[dict[str, Any]], None]
 Predictions = dict[str, dict[str, Any]]
 
 # Sites in one task, for methods that work on many at once: no setting changes these numbers, as last digits may depend
-# on them. Fewer sites than the first are each a task of their own, which workers can share. Weights of more sites than
-# the second do not fit into a core's cache as they are trained; the third is for all other work.
-FEWEST_TOGETHER, MOST_TRAINED, MOST_TOGETHER = 32, 16, 128
+# on them. Fewer sites than the first are each a task of their own, which workers can share; the second is for training,
+# the third for all other work.
+FEWEST_TOGETHER, MOST_TRAINED, MOST_TOGETHER = 32, 32, 128
 CHECKPOINT_SECONDS = 5.0  # between two checkpoints, at least
 CHECKPOINT_SHARE = 20  # and so many times as long as the last one took to write
 
@@ -66,7 +63,6 @@ class MethodRun:
 
     def __post_init__(self) -> None:
         self._at: Checkpoint | None = None
-        self._sessions: dict[str, Session] = {}  # in this process, from step to step
         self._saved_at, self._saving_takes = time.monotonic(), 0.0
         self._is_whole = True  # whether the checkpoint may be saved as it stands
 
@@ -94,8 +90,6 @@ class MethodRun:
             if self.at.sessions:
                 self._save_before_the_end()
             raise
-        finally:
-            self._sessions.clear()
         self._save()
 
     def score(self) -> float:
@@ -127,7 +121,7 @@ class MethodRun:
 
     def _answer(self) -> None:
         predictions, failures = self.at.predictions, dict(self.at.failed)
-        chunks = self._chunks(self.sites, isinstance(self.method, AnswersTogether))
+        chunks = self._chunks(self.sites, isinstance(self.method, AnswersTogether), MOST_TOGETHER)
         for last in (False, True):  # where the method cannot answer, something simpler does
             failed: dict[str, Outcome] = {}
             left = _without(chunks, predictions)
@@ -220,11 +214,15 @@ class MethodRun:
     def _step(self, round: int, absorbing: set[str], sharing: set[str]) -> dict[str, Outcome]:
         """The sites' steps of a round, as far as they are not done; the outcomes of those that failed."""
         at, failed = self.at, dict[str, Outcome]()
-        together = isinstance(self.method, TrainsTogether)
         # Sites that share are apart from those that only absorb: so the numbers depend on neither workers nor restarts.
-        others = absorbing - sharing
-        chunks = self._chunks([site for site in self.sites if site.name in sharing], together, MOST_TRAINED)
-        chunks += self._chunks([site for site in self.sites if site.name in others], together)
+        sharers = [site for site in self.sites if site.name in sharing]
+        others = [site for site in self.sites if site.name in absorbing and site.name not in sharing]
+        chunks = self._chunks(others, isinstance(self.method, AnswersTogether), MOST_TOGETHER)
+        if isinstance(self.method, TrainsTogether):
+            stacked = self.method.trains_together(sharers)
+            chunks += self._chunks(list(compress(sharers, stacked)), True, MOST_TRAINED)
+            sharers = [site for site, together in zip(sharers, stacked, strict=True) if not together]
+        chunks += self._chunks(sharers, False)
         # Of a chunk that was done, only sites that failed are left.
         for outcomes in self._map(step_sites, _without(chunks, at.done), at.broadcast, round, sharing=sharing):
             with self._change():
@@ -288,13 +286,18 @@ class MethodRun:
         at = self.at
         self._start_those_away()
         found = {}
+        failed: dict[str, Outcome] = {}
         for site in self.sites:
             saved = at.sessions[site.name]
-            session = Session(self.method, site.replace(state={}), _restorable(saved.state), saved.best)
-            session.restore_best()
-            failed = site.name in at.failed and session.best is None
-            found[site.name] = Saved({RUN: session.record} if failed else session.site.state)
+            outcome = concluded(self.method, Part(site, saved.state), saved.best)
+            found[site.name] = Saved(outcome.state or {})
+            if outcome.failure is not None:
+                failed[site.name] = outcome
+                self._tell_failure(outcome)
+            if site.name in {**at.failed, **failed} and saved.best is None:
+                found[site.name] = Saved({RUN: found[site.name].state[RUN]})
         with self._change():
+            at.failed |= {name: outcome.failure or {} for name, outcome in failed.items()}
             at.sessions = found
             at.broadcast, at.memory, at.finished = None, {}, True
 
@@ -307,7 +310,7 @@ class MethodRun:
             if outcome.failure is not None:
                 self._tell_failure(outcome)
 
-    def _chunks(self, sites: Sequence[Site], together: bool, most: int = MOST_TOGETHER) -> list[list[Site]]:
+    def _chunks(self, sites: Sequence[Site], together: bool, most: int = 1) -> list[list[Site]]:
         """The sites of each task. The sizes depend on the number of sites alone."""
         if not together or len(sites) < FEWEST_TOGETHER:
             # The largest first, so that no worker is left with one of them at the end.
@@ -326,19 +329,26 @@ class MethodRun:
         failures: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Iterator[list[Outcome]]:
         """The work at the sites of every chunk, as it is done."""
-        sharing, failures = set(sharing), failures or {}
+        sharing, failures, sessions = set(sharing), failures or {}, self.at.sessions
 
-        def parts(chunk: Sequence[Site]) -> list[Part]:
-            return [Part(site, site.name in sharing, failures.get(site.name)) for site in chunk]
+        def part_of(site: Site) -> Part:
+            name = site.name
+            saved = sessions.get(name)
+            return Part(site, saved.state if saved else {}, name in sharing, failures.get(name))
 
         if self.workers.in_process:
             with one_thread():
                 for chunk in chunks:
-                    yield self._done_here(work, parts(chunk), rest)
+                    with one_task:
+                        outcomes = work(self.method, [part_of(site) for site in chunk], *rest)
+                    for outcome in outcomes:
+                        if outcome.error is not None and self.folder is None:
+                            raise outcome.error
+                    yield outcomes
             return
         shared = [self.workers.scatter(value) for value in (self._job(), *rest)]
         try:
-            tasks = [(work, *self._sent(parts(chunk)), *shared) for chunk in chunks]
+            tasks = [(work, *self._sent([part_of(site) for site in chunk]), *shared) for chunk in chunks]
             names = [[site.name for site in chunk] for chunk in chunks]
             found = self.workers.map(
                 in_worker, tasks, lambda place: self._lost(names[place]), lambda place: _listed(names[place])
@@ -352,35 +362,14 @@ class MethodRun:
             for handle in shared:
                 self.workers.forget(handle)
 
-    def _done_here(self, work: Callable[..., list[Outcome]], parts: list[Part], rest: Sequence[Any]) -> list[Outcome]:
-        sessions = self.at.sessions
-        for part in parts:
-            name = part.site.name
-            saved = sessions.get(name)
-            part.session = self._sessions.pop(name, None)
-            if part.session is None:
-                part.site = part.site.replace(state={})
-                if saved is not None:
-                    part.state, part.best = _restorable(saved.state), saved.best
-        outcomes = work(self.method, parts, *rest)
-        for part, outcome in zip(parts, outcomes, strict=True):
-            if outcome.error is not None and self.folder is None:
-                raise outcome.error
-            if part.session is not None and outcome.failure is None:
-                self._sessions[part.site.name] = part.session
-        return outcomes
-
     def _sent(self, parts: Sequence[Part]) -> tuple[list[Handle], list[Handle], list[Part], dict[str, Any]]:
         """What a worker is sent of some sites: their data and context once, what their sessions left behind, and what
         was kept."""
         kept: dict[str, Any] = {}
-        for part in parts:
-            saved = self.at.sessions.get(part.site.name, Saved({}))
-            part.state, part.best = saved.state or None, saved.best
-            if self.folder is not None and not self.workers.local:
-                kept |= {
-                    key: self.workers.scatter(packed) for key, packed in self.folder.kept_of(part.site.name).items()
-                }
+        if self.folder is not None and not self.workers.local:
+            for part in parts:
+                known = self.folder.kept_of(part.site.name)
+                kept |= {key: self.workers.scatter(packed) for key, packed in known.items()}
         data = [self.workers.scatter(part.site.data) for part in parts]
         contexts = [self.workers.scatter(part.site.context) for part in parts]
         return data, contexts, [replace(part, site=None) for part in parts], kept
@@ -465,8 +454,3 @@ def _without(chunks: Sequence[Sequence[Site]], done: Container[str]) -> list[lis
     """The chunks without the sites that are done."""
     left = [[site for site in chunk if site.name not in done] for chunk in chunks]
     return [chunk for chunk in left if chunk]
-
-
-def _restorable(state: State) -> State | None:
-    """For a session, which changes its record, while the checkpoint must stay as it is."""
-    return {**state, RUN: copied_record(state[RUN])} if state else None

@@ -1,9 +1,10 @@
-"""What is done at sites in one step of a run: in this process, or in a worker that has nothing but what it is sent."""
+"""Steps at a group of sites (train, score, predict), run in this process or in a worker."""
 
 from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from peerwise.data import Site, SiteContext, SiteData
-from peerwise.errors import STOPS_A_RUN, ModelError, ParcelError, PeerwiseError, reason
+from peerwise.errors import STOPS_A_RUN, PeerwiseError, reason
 from peerwise.federation import (
     FELL_BACK,
     PEERS_LEFT_OUT,
     RUN,
     AnswersTogether,
     Broadcast,
-    Failure,
     HasDetails,
     Method,
     Session,
@@ -35,6 +35,7 @@ from peerwise.federation import (
     step_together,
 )
 from peerwise.methods.own_models import LEFT_OUT
+from peerwise.metrics import balanced_accuracy
 from peerwise.models import one_thread
 from peerwise.parcels import Parcel, Store, frozen, pack, unpack
 from peerwise.parcels.store import kept_key, kept_name
@@ -57,15 +58,13 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Part:
-    """A site's part of a step, with its session or what one left behind. ``failure``: why the method cannot answer
+    """A site's part of a step, and the state that its session left behind. ``failure``: why the method cannot answer
     here. On the way to a worker a part has no site: its data and context are sent once for all steps."""
 
     site: Any
+    state: State
     shares: bool = False
     failure: Mapping[str, str] | None = None
-    state: State | None = None
-    best: State | None = None
-    session: Session | None = None
 
 
 @dataclass(slots=True)
@@ -133,34 +132,58 @@ def in_worker(
 
 
 def step_sites(method: Method, parts: Sequence[Part], broadcast: Broadcast | None, round: int) -> list[Outcome]:
-    """One step of the sites' sessions; a site that fails keeps its record, and its best state so far."""
-    outcomes = {part.site.name: Outcome(part.site.name) for part in parts}
-    sessions: list[Session] = []
-    failures: dict[str, Failure] = {}
-    for part in parts:
+    """One step of the sites' sessions: of all at once, or, where that fails at any of them, one by one."""
+    if len(parts) > 1:
+        sharing = {part.site.name for part in parts if part.shares}
         try:
-            part.session = part.session or Session(method, part.site, part.state, part.best)
-            sessions.append(part.session)
+            sessions = [_session(method, part) for part in parts]
+            return _stepped(sessions, step_together(sessions, broadcast, round, sharing))
         except Exception as error:
-            failures[part.site.name] = Failure("share", error)
-    sharing = {part.site.name for part in parts if part.shares}
-    parcels, failed = step_together(sessions, broadcast, round, sharing)
-    failures |= failed
+            names = ", ".join(part.site.name for part in parts[:3])
+            warnings.warn(f"sites {names} and others take a step one by one: {reason(error)}", stacklevel=2)
+    return [_stepped_alone(method, part, broadcast, round) for part in parts]
+
+
+def _stepped_alone(method: Method, part: Part, broadcast: Broadcast | None, round: int) -> Outcome:
+    """A site that fails keeps its record, and its best state so far."""
+    outcome, session = Outcome(part.site.name), None
+    try:
+        session = _session(method, part)
+        parcel = session.step(broadcast, round, shares=part.shares)
+        return _stepped([session], {outcome.site: parcel})[0]
+    except Exception as error:
+        _describe(outcome, session.phase if session else "share", error)
+    if session is not None:
+        outcome.state, outcome.best = {RUN: session.record}, session.best
+    return outcome
+
+
+def _session(method: Method, part: Part, best: State | None = None) -> Session:
+    """Its state is shared with the checkpoint; what a session changes is its record."""
+    state = {**part.state, RUN: copied_record(part.state[RUN])} if part.state else None
+    return Session(method, Site.of(part.site.data, part.site.context, {}), state, best)
+
+
+def concluded(method: Method, part: Part, best: State | None) -> Outcome:
+    """After the last round: the state that answers. A site that fails keeps its record."""
+    session = _session(method, part, best)
+    outcome = Outcome(part.site.name, {RUN: session.record})
+    try:
+        session.restore_best()
+    except Exception as error:
+        _describe(outcome, "absorb", error)
+    outcome.state = session.site.state
+    return outcome
+
+
+def _stepped(sessions: Sequence[Session], parcels: Mapping[str, Parcel]) -> list[Outcome]:
     known: dict[int, Any] = {}
+    outcomes = []
     for session in sessions:
-        outcome = outcomes[session.site.name]
-        outcome.state = {RUN: copied_record(session.record)}
-        try:
-            outcome.best = checked_copy(session.best, known) if session.improved and session.best else None
-            if session.site.name not in failures:
-                outcome.state |= checked_copy(learned(session.site), known)
-                outcome.parcel = parcels.get(session.site.name)
-        except ParcelError as error:
-            step = "share" if session.site.name in sharing else "absorb"
-            failures[session.site.name] = Failure(step, ModelError(f"its state cannot be saved: {error}"))
-    for name, failure in failures.items():
-        _describe(outcomes[name], failure)
-    return list(outcomes.values())
+        name = session.site.name
+        state = {RUN: session.record, **checked_copy(session.site.state, known)}
+        outcomes.append(Outcome(name, state, session.best, parcels.get(name)))
+    return outcomes
 
 
 def judge_sites(method: Method, parts: Sequence[Part]) -> list[Outcome]:
@@ -169,21 +192,21 @@ def judge_sites(method: Method, parts: Sequence[Part]) -> list[Outcome]:
 
 
 def _judged(method: Method, part: Part) -> Outcome:
-    site = part.site
-    site.state = part.state or {}
+    site = Site.of(part.site.data, part.site.context, part.state)
     outcome = Outcome(site.name)
     try:
-        right = answer_codes(method, site, answer_together(method, [site], [site.val.X])[0]) == site.val.y
-        outcome.value = float(right.mean())
+        found = answer_codes(method, site, answer_together(method, [site], [site.val.X])[0])
+        balanced = site.class_balance == "balanced"
+        outcome.value = balanced_accuracy(site.val.y, found) if balanced else float((found == site.val.y).mean())
     except Exception as error:
-        _describe(outcome, Failure("score", error))
+        _describe(outcome, "score", error)
     return outcome
 
 
 def predict_sites(method: Method, parts: Sequence[Part], inbox: Mapping[str, Parcel]) -> list[Outcome]:
     """Answer the test rows: with the method, or where it failed, with something simpler."""
     for part in parts:
-        part.site.state = part.state or {}
+        part.site = Site.of(part.site.data, part.site.context, part.state)
     able = [part for part in parts if _can_answer(part)]
     started = time.perf_counter()
     answers: list[Any] = [None] * len(able)
@@ -201,7 +224,7 @@ def predict_sites(method: Method, parts: Sequence[Part], inbox: Mapping[str, Par
         try:
             outcome.value = _predictions(method, part, inbox, known.get(part.site.name), elapsed)
         except Exception as error:
-            _describe(outcome, Failure("predict", error))
+            _describe(outcome, "predict", error)
         outcomes.append(outcome)
     return outcomes
 
@@ -275,9 +298,9 @@ def _why(site: Site, failure: Mapping[str, str] | None, also: list[str]) -> str:
     return "; ".join([*also, *(f"{model}: {why}" for model, why in site.state.get(LEFT_OUT, {}).items())])
 
 
-def _describe(outcome: Outcome, failure: Failure) -> None:
+def _describe(outcome: Outcome, step: str, error: Exception) -> None:
     """Write the failure into the outcome. What is not the site's own failure ends the run."""
-    error, site = failure.error, outcome.site
+    site = outcome.site
     if isinstance(error, MemoryError):
         raise PeerwiseError(
             f"site {site!r}: out of memory ({error}). Run again with fewer workers or smaller models: it goes on "
@@ -287,5 +310,5 @@ def _describe(outcome: Outcome, failure: Failure) -> None:
         if isinstance(error, PeerwiseError):
             raise type(error)(f"site {site!r}: {error}") from error
         raise error
-    outcome.failure = {"step": failure.step, "why": reason(error)}
+    outcome.failure = {"step": step, "why": reason(error)}
     outcome.error, outcome.trace = error, "".join(traceback.format_exception(error))
