@@ -132,6 +132,7 @@ def _contenders(race: Race, federation: Federation, file: Path) -> dict[str, Cal
         "FedLab": package("fedlab_rounds.py"),
         "bare loop, plain": bare("plain"),
         "bare loop, lean": bare("lean"),
+        "bare loop, lean, scored": bare("scored"),
     }
     if federation.flower:
         found["Flower"] = lambda: ours("race.flower_app:simulation", batch_size=federation.batch, **about)

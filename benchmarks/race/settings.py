@@ -107,7 +107,7 @@ SIZES = {
             Federation(1000, (4, 2, 2), "mlp64", batch=16, rounds=6, join=0.1),
         ),
         large_federation=Federation(10_000, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.01),
-        smallest={"sites": 3, "methods": "local"},
+        smallest={"sites": 3, "methods": "local", "models": "logistic", "seeds": 1},
         repeats_in_rounds=3,
     ),
     "small": Size(
@@ -137,7 +137,7 @@ SIZES = {
             Federation(50, (4, 2, 2), "mlp64", batch=16, rounds=3, join=0.1),
         ),
         large_federation=Federation(500, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.01),
-        smallest={"sites": 3, "methods": "local"},
+        smallest={"sites": 3, "methods": "local", "models": "logistic", "seeds": 1},
         repeats_in_rounds=1,
     ),
     "tiny": Size(

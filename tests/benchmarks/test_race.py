@@ -71,11 +71,13 @@ def test_many_sites_compares_ours_with_bare_loops_that_learn_the_same(tmp_path: 
     found = figures(tmp_path, "many_sites")
     for federation in found["federations"]:
         names = {"ours, run folder", "ours, no folder", "bare loop, plain", "bare loop, lean"}
+        names.add("bare loop, lean, scored")
         assert set(federation["contenders"]) == names, "the others have no environment here"
         for costs in federation["contenders"].values():
             assert all(costs[key]["least"] > 0 for key in ("round", "start", "peak"))
-        plain, lean = (federation["contenders"][f"bare loop, {how}"]["accuracy"] for how in ("plain", "lean"))
-        assert plain == lean
+        loops = [name for name in names if name.startswith("bare")]
+        plain, lean, scored = (federation["contenders"][name]["accuracy"] for name in loops)
+        assert plain == lean == scored
     assert found["large"]["peak"] > 0
     assert all(min(seconds) > 0 for seconds in found["smallest"].values())
     text = (tmp_path / "race.md").read_text()

@@ -1,8 +1,9 @@
-"""FedAvg as a loop of plain torch: python bare_rounds.py '{"how": "plain" or "lean", "file": ..., ...}'.
+"""FedAvg as a loop of plain torch: python bare_rounds.py '{"how": "plain", "lean" or "scored", "file": ..., ...}'.
 
 Plain: as most people would write it, with a copied net, torch.optim and state_dict. Lean: nothing that the arithmetic
 does without, but one site after the other: the net built once, weights loaded in place, gradients by
-``torch.autograd.grad``, updates by ``torch._foreach_*``. Neither evaluates anything before the end."""
+``torch.autograd.grad``, updates by ``torch._foreach_*``. Neither evaluates anything before the end. Scored: the lean
+loop, and after each round the accuracy and loss of the mean net on every site's validation rows, in one batch."""
 
 from __future__ import annotations
 
@@ -53,13 +54,27 @@ def lean_round(task: Task, chosen: list[int], batch: int, lr: float) -> None:
         torch._foreach_copy_(weights, mean)
 
 
+@torch.no_grad()
+def scores(task: Task) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean net's accuracy and loss on each site's validation rows."""
+    X, y, owner = task.val
+    logits = task.net(X)
+    losses = nn.functional.cross_entropy(logits, y, reduction="none")
+    counts = owner.bincount(minlength=len(task.train))
+    right = (logits.argmax(dim=1) == y).float()
+    accuracy, loss = (torch.zeros(len(counts)).index_add_(0, owner, each) / counts for each in (right, losses))
+    return accuracy, loss
+
+
 def run(file: str, net: str, rounds: int, batch: int, lr: float, join: float, how: str) -> dict[str, Any]:
     task, ends, rng = load_task(file, net), RoundEnds(), np.random.default_rng(0)
-    one_round = {"plain": plain_round, "lean": lean_round}[how]
+    one_round = plain_round if how == "plain" else lean_round
     sites = len(task.train)
     for _ in range(rounds):
         chosen = sorted(rng.choice(sites, max(1, round(join * sites)), replace=False).tolist())
         one_round(task, chosen, batch, lr)
+        if how == "scored":
+            scores(task)
         ends.note()
     return {"ends": ends.seconds, "accuracy": task.accuracy()}
 

@@ -45,10 +45,12 @@ NETS: dict[str, type[nn.Module]] = {"cnn8": Cnn8, "mlp64": Mlp64}
 
 @dataclass
 class Task:
-    """``train``: the rows and labels of each site, pixels from -1 to 1; ``test``: those of all sites together."""
+    """``train``: the rows and labels of each site, pixels from -1 to 1; ``val`` and ``test``: those of all sites
+    together, ``val`` with the site of each row."""
 
     net: nn.Module
     train: list[tuple[Tensor, Tensor]]
+    val: tuple[Tensor, Tensor, Tensor]
     test: tuple[Tensor, Tensor]
 
     @torch.no_grad()
@@ -63,9 +65,14 @@ def load_task(file: str | Path, net: str) -> Task:
         rows = torch.from_numpy(arrays["x"]).unsqueeze(1).to(torch.float32) / 127.5 - 1.0
         sites = json.loads(str(arrays["meta"]))["num_clients"]
     of_site = [torch.from_numpy(np.flatnonzero((client == site) & (split == 0))) for site in range(sites)]
-    test = torch.from_numpy(split == 2)
+    val, test = torch.from_numpy(split == 1), torch.from_numpy(split == 2)
     torch.manual_seed(0)
-    return Task(NETS[net](), [(rows[each], labels[each]) for each in of_site], (rows[test], labels[test]))
+    return Task(
+        NETS[net](),
+        [(rows[each], labels[each]) for each in of_site],
+        (rows[val], labels[val], torch.from_numpy(client.astype(np.int64))[val]),
+        (rows[test], labels[test]),
+    )
 
 
 class RoundEnds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from peerwise.errors import ParcelError, reason
 from peerwise.federation.method import Inbox, Memory, Method
-from peerwise.parcels import Parcel
+from peerwise.parcels import LazyParcels, Parcel, sizes_of
 
 PEERS_LEFT_OUT = "peers_left_out"  # within a site's state: why it does without a model@site, or all of a site (*@site)
 LONGEST_REASON = 300  # characters, as it may quote what a peer has sent
@@ -46,7 +46,9 @@ def usable(method: Method, inbox: Inbox, memory: Memory) -> tuple[Inbox, dict[st
         if facts != most:
             why = _difference(dict(facts), dict(most), len(senders[most]))[:LONGEST_REASON]
             left_out |= dict.fromkeys(senders[facts], why)
-    return _Parcels(senders.get(most, []), lambda sender: method.read_parcel(inbox[sender], memory)), left_out
+    sizes = sizes_of(inbox)
+    found = {sender: sizes[sender] for sender in senders.get(most, ())}
+    return LazyParcels(found, lambda sender: method.read_parcel(inbox[sender], memory)), left_out
 
 
 def shapes(arrays: Any) -> dict[str, tuple[int, ...]]:
@@ -57,24 +59,6 @@ def shapes(arrays: Any) -> dict[str, tuple[int, ...]]:
         if not isinstance(array, np.ndarray):
             raise ParcelError(f"{name[:80]!r} is a {type(array).__name__}: expected an array.")
     return {name: array.shape for name, array in arrays.items()}
-
-
-class _Parcels(Mapping[str, Parcel]):
-    """Parcels of these senders, read each time that they are asked for."""
-
-    def __init__(self, senders: list[str], read: Callable[[str], Parcel]) -> None:
-        self._senders, self._read = dict.fromkeys(senders), read
-
-    def __getitem__(self, sender: str) -> Parcel:
-        if sender not in self._senders:
-            raise KeyError(sender)
-        return self._read(sender)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._senders)
-
-    def __len__(self) -> int:
-        return len(self._senders)
 
 
 def _facts(method: Method, parcel: Parcel, memory: Memory) -> Facts:
@@ -107,8 +91,9 @@ def _check_array(array: NDArray[Any], largest: float, what: str) -> None:
         return
     if array.dtype.kind == "f" and array.flags.c_contiguous:  # one pass for what is nearly always so
         flat = array.reshape(-1)
-        if np.dot(flat, flat) <= min(largest, 1e9) ** 2:
-            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.dot(flat, flat) <= min(largest, 1e9) ** 2:
+                return
     low, high = array.min(), array.max()  # NaN, where there is any
     if not np.isfinite([low, high]).all():
         raise ParcelError(f"{what} holds non-finite values.")

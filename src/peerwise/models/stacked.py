@@ -183,7 +183,7 @@ def _forward(
             else:
                 out = h.new_empty(h.shape[0], matrices[0].shape[0])
                 for own, x, matrix, bias in zip(
-                    torch.split(out, counts), torch.split(h, counts), matrices, biases, strict=True
+                    out.split_with_sizes(counts), h.split_with_sizes(counts), matrices, biases, strict=True
                 ):
                     torch.addmm(bias, x, matrix.t(), out=own)
                 h = out
@@ -341,7 +341,7 @@ class _Stack:
             elif layer.kind == "dropout":
                 widths.append((layer.rate, width))
         found = [torch.empty(sum(counts), width) for _, width in widths]
-        parts = [torch.split(noise, counts) for noise in found]
+        parts = [noise.split_with_sizes(counts) for noise in found]
         for place, site in enumerate(active):
             for (rate, _), part in zip(widths, parts, strict=True):
                 part[place].bernoulli_(1 - rate, generator=self.randoms[site])
@@ -353,7 +353,9 @@ class _Stack:
             out = x @ matrices[0].t()
         else:
             out = x.new_empty(x.shape[0], matrices[0].shape[0])
-            for own, rows, matrix in zip(torch.split(out, counts), torch.split(x, counts), matrices, strict=True):
+            for own, rows, matrix in zip(
+                out.split_with_sizes(counts), x.split_with_sizes(counts), matrices, strict=True
+            ):
                 torch.mm(rows, matrix.t(), out=own)
         return out.add_(self.biases[path].index_select(0, owner))
 
@@ -388,15 +390,15 @@ class _Stack:
     ) -> Tensor:
         """The gradient at the inputs x of a linear layer, given that at its outputs; the layer takes its step."""
         matrices = [self.matrices[path][site] for site in active]
-        slopes = torch.split(along, counts)
+        slopes = along.split_with_sizes(counts)
         lower = along
         if inputs_too and _same(matrices):
             lower = along @ matrices[0]
         elif inputs_too:
             lower = torch.empty_like(x)
-            for own, slope, matrix in zip(torch.split(lower, counts), slopes, matrices, strict=True):
+            for own, slope, matrix in zip(lower.split_with_sizes(counts), slopes, matrices, strict=True):
                 torch.mm(slope, matrix, out=own)
-        for site, slope, rows in zip(active, slopes, torch.split(x, counts), strict=True):
+        for site, slope, rows in zip(active, slopes, x.split_with_sizes(counts), strict=True):
             self.matrices[path][site] = self._moved(path, site, slope.t(), rows)
         self._move_biases(path, along, active, owner)
         return lower
@@ -405,7 +407,8 @@ class _Stack:
         """w - lr (slope rows + strength (w - towards) + push): in place once w is this stack's own."""
         matrix, key = self.matrices[path][site], f"{path}.weight"
         own = matrix is not self.start[path][site]
-        towards, push = (values[key][site] if values else None for values in (self.towards, self.push))
+        towards = self.towards[key][site] if self.towards else None
+        push = self.push[key][site] if self.push else None
         if towards is not None and towards is not matrix:
             closer = self.lr * float(self.strengths[site])
             matrix = matrix.lerp_(towards, closer) if own else matrix.lerp(towards, closer)

@@ -268,6 +268,8 @@ def check_names(node: Mapping[Any, Any]) -> None:
 
 
 def plain_value(node: Any, path: str) -> Any:
+    if (type(node) is float and math.isfinite(node)) or node is None or type(node) is bool:  # most are
+        return node
     if isinstance(node, np.generic) and node.dtype.newbyteorder("=") in NAMES:
         node = node.item()
     if isinstance(node, float) and not math.isfinite(node):
