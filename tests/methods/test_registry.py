@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -24,6 +29,7 @@ from peerwise.methods import (
     method_parameters,
 )
 from peerwise.methods.by_rounds import BUDGET, Budget, ByRounds
+from peerwise.methods.registry import described
 from peerwise.run import Experiment
 from peerwise.run.contenders import contenders
 from peerwise.trust import BestSingle, DecisionMLP, FedDES, NeighbourhoodAccuracy, PeerwiseClassifier, PriorAdapted
@@ -204,3 +210,48 @@ def test_a_method_that_has_to_know_the_number_of_sites_is_told_by_the_run() -> N
     experiment = Experiment(dataset="digits", sites=3, models="mlp", methods="local,fedsov")
     (contender,) = contenders(experiment, sites)["fedsov"]
     assert contender.method.sites == 3
+
+
+def with_closure(added: Any) -> Any:
+    return lambda x: x + added
+
+
+class Adder:
+    def __init__(self, added: int) -> None:
+        self.added = added
+
+    def add(self, x: int) -> int:
+        return x + self.added
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda x: x + 1, lambda x: x + 5),
+        (lambda x: np.log(x), lambda x: np.exp(x)),
+        (lambda x, by=1: x + by, lambda x, by=5: x + by),
+        (lambda x, *, by=1: x + by, lambda x, *, by=5: x + by),
+        (lambda x: [y + 1 for y in x], lambda x: [y + 5 for y in x]),
+        (with_closure(1), with_closure(5)),
+        (with_closure(with_closure(1)), with_closure(with_closure(5))),
+        (partial(max, 1), partial(max, 5)),
+        (Adder(1).add, Adder(5).add),
+    ],
+)
+def test_functions_that_compute_something_else_are_described_otherwise(one: Any, other: Any) -> None:
+    assert described(one) != described(other)
+    assert described(one) == described(copy.deepcopy(one))
+
+
+def test_a_function_is_described_alike_in_every_process() -> None:
+    code = (
+        "from peerwise.methods.registry import described\n"
+        "def f(x, by=1): return x in {'a', 'b', 'c', 'd', 'e'} and by and f\n"
+        "print(described([f, lambda x: [y for y in x], {'a', 'b', 'c'}]))"
+    )
+    told = {
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True,
+                       check=True).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(told) == 1

@@ -14,7 +14,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType, MethodType
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -230,7 +232,11 @@ def _check_lowest(settings: Mapping[str, Any], where: str) -> None:
 
 def short_hash(value: Any) -> str:
     """Six digits that stand for a plain value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:6]
+    return _sha256(value)[:6]
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def described(value: Any) -> Any:
@@ -253,8 +259,16 @@ def described(value: Any) -> Any:
         return {"object": path_of(value)}
     if isinstance(value, np.ndarray):
         return {"object": "numpy:ndarray", "sha256": hashlib.sha256(repr(value.tolist()).encode()).hexdigest()}
-    if code := getattr(value, "__code__", None):
-        return {"object": path_of(value), "sha256": hashlib.sha256(code.co_code).hexdigest()}
+    if isinstance(value, set | frozenset):  # whose order changes from process to process
+        return {"object": path_of(value), "value": sorted(map(repr, value))}
+    if isinstance(value, CodeType):
+        return [value.co_code.hex(), described(value.co_consts), described(value.co_names)]
+    if isinstance(value, FunctionType):
+        held = [cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value]
+        decides = described([value.__code__, value.__defaults__, value.__kwdefaults__, held])
+        return {"object": path_of(value), "sha256": _sha256(decides)}
+    if isinstance(value, MethodType | partial):  # whose attributes do not say what they call
+        return {"object": path_of(type(value)), "parts": described(value.__reduce__()[1:])}
     if hasattr(value, "get_params"):
         return {"object": path_of(type(value)), **described(value.get_params(deep=False))}
     shown = vars(value) if hasattr(value, "__dict__") else {"value": _ADDRESS.sub("", repr(value))}
