@@ -12,12 +12,14 @@ cannot be imported is an error only for those who ask for it.
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
 from typing import Any
@@ -136,6 +138,17 @@ def path_of(thing: Any) -> str:
     """
     named = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{named.__module__}:{named.__qualname__}"
+
+
+@lru_cache(maxsize=256)
+def source_digest(thing: Any) -> str:
+    """A digest of the file that it comes from, as it was when it was first asked for: later changes are not loaded."""
+    for each in (inspect.getmodule(thing), thing):
+        try:
+            return hashlib.sha256(inspect.getsource(each).encode()).hexdigest()  # type: ignore[arg-type]
+        except (OSError, TypeError):
+            continue
+    return ""
 
 
 def import_path(path: str) -> Any:

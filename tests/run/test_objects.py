@@ -118,6 +118,29 @@ def test_objects_and_names_stand_side_by_side_and_a_folder_goes_on(mine: Any, tm
         simulate(**given(mine, models=["logistic"]), out=tmp_path / "run")
 
 
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_method_whose_code_was_changed_runs_again(mine: Any, tmp_path: Path, by_path: bool) -> None:
+    def again(old: str, new: str) -> pd.DataFrame:
+        path = tmp_path / "code" / "mine_.py"
+        path.write_text(path.read_text().replace(old, new))
+        changed = importlib.reload(mine)
+        methods = ["mine_:ClassShares", "mine_:Favourite"] if by_path else [changed.ClassShares(), changed.Favourite()]
+        told: list[dict[str, Any]] = []
+        run = simulate("digits", rows=100, sites=2, models=["logistic"], seeds=1, folds=2, methods=methods,
+                       out=tmp_path / "run", on_event=told.append)  # fmt: skip
+        done.append({event["event"] for event in told} != {"start", "method", "end"})
+        return run.results
+
+    done: list[bool] = []
+    first = again("", "")
+    pd.testing.assert_frame_equal(first, again("", ""))
+    assert done == [True, False], "the same code goes on"
+    second = again("+ self.smallest", "+ 1000 * self.smallest + np.arange(10)")
+    assert done == [True, False, True]
+    assert list(second["method"]) == list(first["method"])
+    assert not second["log_loss"].equals(first["log_loss"])
+
+
 def test_a_folder_is_read_without_the_objects(mine: Any, tmp_path: Path) -> None:
     run = simulate(**given(mine, methods=[mine.ClassShares(2.0), "local"]), out=tmp_path / "run")
     code = "import sys; from peerwise.run import load_run; print(*load_run(sys.argv[1]).results['method'].unique())"

@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,15 @@ from peerwise.data.site import Site
 from peerwise.errors import ConfigError, PeerwiseError, choices, reason
 from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.zoo import ZOO
-from peerwise.registry import find_registered, is_import_path, is_registered, offered, path_of, registered_names
+from peerwise.registry import (
+    find_registered,
+    is_import_path,
+    is_registered,
+    offered,
+    path_of,
+    registered_names,
+    source_digest,
+)
 
 LONGEST = 100
 _NAMED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
@@ -176,25 +184,14 @@ def _check_estimator(made: Any, name: str) -> None:
 
 def _content(make: Callable[..., Any], made: Any) -> str:
     """Changes with the code and the parameters: models that were kept are used for the same recipe only."""
-    parts: list[Any] = [_source(make)]
+    parts: list[Any] = [source_digest(make)]
     if isinstance(made, Recipe):
         fit: Any = made.fit
-        parts += [_source(getattr(fit, "func", fit)), made.kind, made.by_epochs]
+        parts += [source_digest(getattr(fit, "func", fit)), made.kind, made.by_epochs]
     else:
         parameters = made.get_params(deep=True)
         kinds: list[Any] = [type(each) for each in (made, *parameters.values()) if hasattr(each, "get_params")]
-        parts += [[kind.__module__, kind.__qualname__, _source(kind)] for kind in kinds]
+        parts += [[kind.__module__, kind.__qualname__, source_digest(kind)] for kind in kinds]
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             parts.append([[key, _ADDRESS.sub("", repr(value))] for key, value in sorted(parameters.items())])
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-@lru_cache(maxsize=256)
-def _source(thing: Any) -> str:
-    """A digest of the file that it comes from, as it was when it was first asked for: later changes are not loaded."""
-    for each in (inspect.getmodule(thing), thing):
-        try:
-            return hashlib.sha256(inspect.getsource(each).encode()).hexdigest()  # type: ignore[arg-type]
-        except (OSError, TypeError):
-            continue
-    return ""

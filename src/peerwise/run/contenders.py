@@ -9,10 +9,12 @@ from itertools import count, islice
 from peerwise.data import Site
 from peerwise.errors import ConfigError
 from peerwise.federation import check_sites
-from peerwise.methods import Method, make_method
+from peerwise.methods import Method, OneShot, make_method
 from peerwise.methods.registry import base_name, is_path, short_hash, tag_of
+from peerwise.registry import source_digest
 from peerwise.run.experiment import Experiment
 from peerwise.run.objects import NO_OBJECTS, Objects
+from peerwise.trust import TrustLearner
 
 
 @dataclass(frozen=True)
@@ -90,19 +92,26 @@ def _contender(
         made=objects.methods.get(name),
     )
     lr = None if budget is None else budget["lr"]
-    return Contender(experiment.label(name), _file(experiment, name, budget, method.rounds), method, lr)
+    return Contender(experiment.label(name), _file(experiment, name, budget, method), method, lr)
 
 
-def _file(experiment: Experiment, name: str, budget: dict[str, float] | None, rounds: int) -> str:
+def _file(experiment: Experiment, name: str, budget: dict[str, float] | None, method: Method) -> str:
     """The label, and a hash of all else that decides the numbers, so that no two runs in a folder share files."""
     decides: dict[str, object] = {}
     if is_path(name):
         decides["class"] = base_name(name)
+        decides["source"] = _sources(type(method.learner if type(method) is OneShot else method))
     if tag_of(name) and experiment.settings(name):
         decides["settings"] = experiment.settings(name)
     if budget is not None:
         decides["budget"] = budget
-    if rounds > 1 and experiment.misses_rounds:
+    if method.rounds > 1 and experiment.misses_rounds:
         decides["present"] = [experiment.join, experiment.absent]
     name_there = experiment.label(name).replace(":", "+")  # no colon in a file name: not every system takes it
     return f"{name_there}~{short_hash(decides)}" if decides else name_there
+
+
+def _sources(kind: type) -> list[str]:
+    """Of a class of one's own and of those it is made of: after a change of the code it runs again."""
+    own = [each for each in kind.__mro__ if not issubclass(Method, each) and not issubclass(TrustLearner, each)]
+    return [source_digest(each) for each in own if not each.__module__.startswith("peerwise.")]
