@@ -261,6 +261,8 @@ def test_what_cannot_be_told_apart_or_made_again_is_refused(mine: Any) -> None:
         mine.ClassShares(most=3)
     with pytest.raises(ConfigError, match="stands for an object with other settings"):
         Experiment(methods=("fedavg~123456",))
+    with pytest.raises(ConfigError, match=r"method.fedavg has settings, .*give them to the object, FedAvg\(...\)"):
+        simulate("digits", methods=[FedAvg()], method={"fedavg": {"lr": 0.5}})
     with pytest.raises(ConfigError, match="'mine_' has no such name as 'ClasShares'"):
         simulate("digits", methods="mine_:ClasShares")
     with pytest.raises(ConfigError, match=r"expected a class, of peerwise\.Method or peerwise.TrustLearner"):

@@ -185,27 +185,22 @@ def make_method(
     folds: int,
     epochs: int | None,
     sites: int | None = None,
-    made: MadeMethod | None = None,
+    kind: MethodClass | None = None,
 ) -> Method:
     """The method with these settings; ``folds`` and ``epochs`` are those of base training, ``sites`` how many there
-    are, for a method that has to know and was not told. ``made``: where the name stands for an object, what makes it,
-    so that ``settings`` only add to it."""
-    if made is None:
+    are, for a method that needs the number and was not given it. ``kind``: the class, where the name stands for an
+    object."""
+    if kind is None:
         check_method(name, settings)
         _check_can_be_made(name, settings)
         kind = method_class(name)
-    else:
-        kind = made.kind
-        budget = {key: settings[key] for key in default_budget() if key in settings} if has_budget(kind) else {}
-        settings = {**made.settings, **budget}
+    run: dict[str, Any] = {"folds": folds, "epochs": epochs} | ({} if sites is None else {"sites": sites})
     if issubclass(kind, TrustLearner):
         learner = kind(**settings)
         learner.check_settings()  # now rather than after the base models were trained
         return OneShot(learner, folds=folds, epochs=epochs)
-    run: dict[str, Any] = {"folds": folds, "epochs": epochs} | ({} if sites is None else {"sites": sites})
     accepted = parameters_of(kind)
-    method: Method = kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
-    return method
+    return kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
 
 
 def _check_can_be_made(name: str, settings: Mapping[str, Any]) -> None:

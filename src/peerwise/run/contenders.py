@@ -82,14 +82,14 @@ def learning_rates(base: float, number: int) -> list[float]:
 def _contender(
     experiment: Experiment, name: str, budget: dict[str, float] | None, sites: int, objects: Objects
 ) -> Contender:
-    settings = {**experiment.settings(name), **(budget or {})}
+    made = objects.methods.get(name)
     method = make_method(
         name,
-        settings,
+        {**(experiment.settings(name) if made is None else made.settings), **(budget or {})},
         folds=experiment.folds,
         epochs=experiment.epochs,
         sites=sites,
-        made=objects.methods.get(name),
+        kind=None if made is None else made.kind,
     )
     lr = None if budget is None else budget["lr"]
     return Contender(experiment.label(name), _file(experiment, name, budget, method), method, lr)

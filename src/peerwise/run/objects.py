@@ -38,6 +38,11 @@ def named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
                 raise ConfigError(f"methods holds the class {each.__name__}: expected an object, {each.__name__}(...).")
             if isinstance(each, Method | TrustLearner):
                 name, chosen, made = made_method(each)
+                if name in (settings.get("method") or {}):
+                    raise ConfigError(
+                        f"method.{name} has settings, but methods holds an object of that name: give them to the "
+                        f"object, {made.kind.__name__}(...)."
+                    )
                 methods[name] = made
                 of_methods |= {name: chosen} if chosen else {}
                 each = name
