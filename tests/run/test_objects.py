@@ -271,6 +271,28 @@ def test_what_cannot_be_told_apart_or_made_again_is_refused(mine: Any) -> None:
         simulate("digits", methods="mine_:ClassShares", method={"mine_:ClassShares": {"leest": 1}})
 
 
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("ClassShares):\n    def __init__(self):\n        raise RuntimeError('not today')", "RuntimeError: not today"),
+        ("ClassShares):\n    def __init__(self, least):\n        pass", "TypeError: .*'least'"),
+        ("Method):\n    pass", "TypeError: .*abstract.*predict_proba"),
+        ("TrustLearner):\n    pass", "TypeError: .*abstract"),
+        ("BestSingle):\n    def check_settings(self):\n        raise KeyError('k')", "KeyError: 'k'"),
+    ],
+)
+def test_a_class_that_cannot_be_made_is_one_sentence(
+    mine: Any, code: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (tmp_path / "code" / "mine_.py").open("a") as file:
+        file.write(f"\n\nfrom peerwise.trust import TrustLearner\n\nclass Ill({code}\n")
+    importlib.reload(mine)
+    with pytest.raises(ConfigError, match=rf"method 'mine_:Ill': Ill cannot be made \({why}"):
+        simulate("digits", methods="mine_:Ill", models=["logistic"])
+    assert main(["simulate", "digits", "--methods", "mine_:Ill", "--models", "logistic", "-q"]) == 2
+    assert "Ill cannot be made" in capsys.readouterr().err
+
+
 def test_own_functions_that_return_something_else_are_refused(mine: Any) -> None:
     with pytest.raises(PartitionError, match=r"'mine_:torn' gives site 'beyond' rows 1797 to 1797: expected a list of"):
         simulate("digits", partition=mine.torn)

@@ -21,7 +21,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, PeerwiseError, reason
 from peerwise.federation.method import Method, parameters_of
 from peerwise.methods.one_shot import OneShot
 from peerwise.methods.settings import check_settings, hints_of
@@ -195,12 +195,19 @@ def make_method(
         _check_can_be_made(name, settings)
         kind = method_class(name)
     run: dict[str, Any] = {"folds": folds, "epochs": epochs} | ({} if sites is None else {"sites": sites})
-    if issubclass(kind, TrustLearner):
-        learner = kind(**settings)
-        learner.check_settings()  # now rather than after the base models were trained
-        return OneShot(learner, folds=folds, epochs=epochs)
-    accepted = parameters_of(kind)
-    return kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
+    try:
+        if issubclass(kind, TrustLearner):
+            learner = kind(**settings)
+            learner.check_settings()  # now rather than after the base models were trained
+            return OneShot(learner, folds=folds, epochs=epochs)
+        accepted = parameters_of(kind)
+        return kind(**{**{key: value for key, value in run.items() if key in accepted}, **settings})
+    except PeerwiseError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"method {name!r}: {kind.__name__} cannot be made ({reason(error)}). Correct that class, or its settings."
+        ) from error
 
 
 def _check_can_be_made(name: str, settings: Mapping[str, Any]) -> None:
