@@ -7,11 +7,13 @@ import pickle
 import subprocess
 import sys
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from peerwise.data import Dataset, Sequences, Site, load, make_sites, work_anew
+from peerwise.data.partitions import Share
 from peerwise.errors import DataError, PartitionError
 
 
@@ -196,3 +198,23 @@ def test_a_site_travels_without_what_works_in_one_process_alone(heart: Dataset) 
     assert (there.keep, there.opener) == (work_anew, None)
     assert there.rng("x").integers(2**40) == site.rng("x").integers(2**40)
     assert np.array_equal(there.train.X, site.train.X, equal_nan=True)
+
+
+@pytest.mark.parametrize("shares", [([0, 100], [50, 150]), ([0, 150], [149, 299]), ([0, 300], [0, 2])])
+def test_rows_that_a_partition_gives_to_two_sites_are_refused(digits: Dataset, shares: Any) -> None:
+    few = digits.take(slice(0, 300))
+
+    def overlapping(dataset: Dataset, sites: int, rng: np.random.Generator) -> list[Share]:
+        return [Share(np.arange(*span), f"site-{place}") for place, span in enumerate(shares)]
+
+    with pytest.raises(DataError, match=r"gives the same rows to several sites.*test='common'"):
+        make_sites(few, overlapping)
+    assert len(make_sites(digits, "vertical", 2, same_rows=True, test="common")) == 2
+
+
+def test_a_row_that_a_partition_gives_twice_to_one_site_is_refused(digits: Dataset) -> None:
+    def doubled(dataset: Dataset, sites: int, rng: np.random.Generator) -> list[Share]:
+        return [Share(np.array([0, 1, 2, 3, 3]), "north"), Share(np.array([4, 5, 6]), "south")]
+
+    with pytest.raises(PartitionError, match="gives site 'north' a row twice"):
+        make_sites(digits, doubled, test="common")

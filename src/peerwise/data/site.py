@@ -285,7 +285,8 @@ def make_sites(
     tested, left = _common_test(dataset, test, fractions, seed)
     aside, rest = (left[rows] for rows in set_aside(dataset.take(left), public, _rng(seed, "public"), public_alpha))
     shares = partition_rows(dataset.take(rest), chosen, sites, _rng(seed, "partition"), **partition_params)
-    overlap = len(shares) > 1 and sum(len(share.rows) for share in shares) > len(rest)
+    given = np.concatenate([share.rows for share in shares])
+    overlap = len(np.unique(given)) < len(given)
     if overlap and tested is None:
         raise DataError(
             f"partition {name!r} gives the same rows to several sites: one site's test rows would be another's train "

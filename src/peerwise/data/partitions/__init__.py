@@ -94,6 +94,8 @@ def _checked(shares: Any, name: str, rows: int) -> list[Share]:
         if len(share.rows) and not 0 <= np.min(share.rows) <= np.max(share.rows) < rows:
             wrong = expected.format(f"gives site {share.name!r} rows {np.min(share.rows)} to {np.max(share.rows)}")
             raise PartitionError(f"{wrong}, of {rows}.")
+        if len(np.unique(share.rows)) < len(share.rows):
+            raise PartitionError(expected.format(f"gives site {share.name!r} a row twice") + ", each row once.")
     return list(shares)
 
 
