@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,30 @@ def test_own_functions_that_return_something_else_are_refused(mine: Any) -> None
         simulate(mine.few_digits, options={"rowz": 3})
     with pytest.raises(ConfigError, match=r"partition 'mine_:odd_and_even': partition_settings: unknown parameter"):
         simulate("digits", partition=mine.odd_and_even, partition_settings={"mixd": 1})
+
+
+class ByParity:
+    def __init__(self, partition: Any) -> None:
+        self.partition = partition
+
+    def __call__(self, dataset: Any, sites: Any, rng: Any, *, mixed: float = 0.0) -> Any:
+        return self.partition(dataset, sites, rng, mixed=mixed)
+
+
+top_level = lambda dataset, sites, rng, *, mixed=0.0: importlib.import_module("mine_").odd_and_even(  # noqa: E731
+    dataset, sites, rng, mixed=mixed
+)
+
+
+@pytest.mark.parametrize("kind", ["partial", "object", "lambda"])
+def test_a_partition_may_be_anything_that_can_be_called(mine: Any, kind: str) -> None:
+    kinds = {"partial": partial(mine.odd_and_even, mixed=0.0), "object": ByParity(mine.odd_and_even)}
+    partition = kinds.get(kind, top_level)
+    common = {"rows": 100, "models": ["logistic"], "methods": "local", "seeds": 1, "folds": 2}
+    run = simulate("digits", partition=partition, partition_settings={"mixed": 0.2}, **common)
+    assert set(run.results["site"]) == SITES
+    with pytest.raises(ConfigError, match="partition_settings: unknown parameter 'mixd'"):
+        simulate("digits", partition=partition, partition_settings={"mixd": 1})
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ def check_value(value: Any, hint: Any, key: str) -> None:
 
 
 def hints_of(function: Callable[..., Any], names: Iterable[str]) -> dict[str, Any]:
-    """The type hints of these parameters; `Any` where there is none or it cannot be read at run time."""
+    """The type hints of these parameters; `Any` where there is none or it cannot be read, as of a `partial`."""
     try:
         hints = get_type_hints(function.__init__ if isinstance(function, type) else function)  # type: ignore[misc]
-    except NameError:
+    except (NameError, TypeError):
         hints = {}
     return {name: hints.get(name, Any) for name in names}
 

@@ -360,7 +360,7 @@ def _check_partition_settings(name: str, partition: Any, settings: dict[str, Any
 def _check_known(names: tuple[str, ...], key: str, what: str, kinds: tuple[str, ...]) -> None:
     for place, name in enumerate(names):
         base = base_name(name) if what == "method" else name
-        written = base.replace(".<locals>", "").replace(".<lambda>", "")  # of an object
+        written = base.replace(".<locals>", "").replace("<lambda>", "function")  # of an object
         if (":" not in base and not is_registered(base, *kinds)) or (":" in base and not is_import_path(written)):
             raise ConfigError(
                 f"{key}: {choices(base, registered_names(*kinds), what)} One of your own is 'module:Name'."
