@@ -307,6 +307,14 @@ def test_own_functions_that_return_something_else_are_refused(mine: Any) -> None
         simulate("digits", partition=mine.odd_and_even, partition_settings={"mixd": 1})
 
 
+def test_a_data_set_function_may_take_any_options(mine: Any) -> None:
+    def wrapped(*more: Any, **options: Any) -> Any:
+        return mine.few_digits(*more, **options)
+
+    run = simulate(wrapped, options={"rows": 90}, sites=2, models=["logistic"], methods="local", seeds=1, folds=2)
+    assert run.experiment.options == {"rows": 90}
+
+
 class ByParity:
     def __init__(self, partition: Any) -> None:
         self.partition = partition

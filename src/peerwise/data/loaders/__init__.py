@@ -83,10 +83,11 @@ def made_dataset(
 
 
 def _check_options(loader: Loader, name: str, options: Mapping[str, Any], given: str) -> None:
-    parameters = [p for p in inspect.signature(loader).parameters.values() if p.name != given]
+    every = [p for p in inspect.signature(loader).parameters.values() if p.name != given]
+    parameters = [p for p in every if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     known = [parameter.name for parameter in parameters]
     for option in options:
-        if option not in known:
+        if option not in known and not any(p.kind is p.VAR_KEYWORD for p in every):
             what = choices(option, known, "option") if known else f"unknown option {option!r}, there are none."
             raise DataError(f"{name}: {what}")
     for parameter in parameters:
