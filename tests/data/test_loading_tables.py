@@ -181,3 +181,9 @@ def test_an_empty_file_and_one_that_is_not_there_are_refused(tmp_path: Path) -> 
         load_table(tmp_path / "empty.csv", "y")
     with pytest.raises(MissingData, match=r"nothing.csv is not there"):
         load_table(tmp_path / "nothing.csv", "y")
+
+
+@pytest.mark.parametrize("role", ["site", "group", "time", "drop"])
+def test_a_target_with_another_role_is_refused(file: Path, role: str) -> None:
+    with pytest.raises(DataError, match="column 'died' is the target and has another role"):
+        load_table(file, "died", **{role: "died"})  # type: ignore[arg-type]

@@ -40,6 +40,8 @@ def load_table(
     for column in (target, site, group, time, *dropped):
         if column is not None and column not in frame.columns:
             raise DataError(f"{file.name}: {choices(column, frame.columns, 'column')}")
+    if target in (site, group, time, *dropped):
+        raise DataError(f"{file.name}: column {target!r} is the target and has another role: expected one role each.")
     y, classes = encode_target(frame[target], file.name)
     roles = {column: complete(frame[column], column, file.name) for column in (site, group, time) if column is not None}
     X, features = table_inputs(frame.drop(columns=list({target, *roles, *dropped})), file.name)
