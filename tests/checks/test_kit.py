@@ -24,6 +24,7 @@ from peerwise import (
 )
 from peerwise.checks import check_method, check_trust_learner
 from peerwise.checks.method import awkward_sites
+from peerwise.errors import ConfigError
 from peerwise.methods.registry import describe, method_names
 from peerwise.trust import DESKNN, KNORAE, LCA, METADES, FedDES, FedPAE
 
@@ -200,3 +201,8 @@ class Trusting(UniformAverage):
 def test_the_kit_catches_a_learner_that(learner: Any, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_trust_learner(learner)
+
+
+def test_a_class_in_place_of_an_object_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"expected an object, Local\(\)"):
+        check_method(Local)  # type: ignore[arg-type]

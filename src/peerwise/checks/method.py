@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Feature, Rows, Site
+from peerwise.errors import ConfigError
 from peerwise.federation import (
     RUN,
     Broadcast,
@@ -39,6 +40,8 @@ def check_method(method: Method, sites: Callable[[], list[Site]] | None = None) 
     class, one with a single class, one without validation rows and one with two rows, with public rows beside them. A
     method that needs nets finds a small one at each, others two models that are not.
     """
+    if isinstance(method, type):
+        raise ConfigError(f"check_method({method.__name__}) has a class: expected an object, {method.__name__}().")
     # Not in alphabetical order, so that a method which relies on the order of a mapping is found out.
     recipes = ("mlp",) if method.needs_nets else ("logistic", "forest")
     make = sites or partial(awkward_sites, recipes)
