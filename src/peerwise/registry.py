@@ -105,7 +105,18 @@ def find_registered(name: str, *kinds: str) -> Any:
     for kind in kinds:
         if (offer := offered(kind).get(name)) is not None:
             return _loaded(offer, word)
-    raise ConfigError(f"{choices(name, registered_names(*kinds), word)} One of your own is 'module:Name'.")
+    raise ConfigError(unknown(name, *kinds))
+
+
+def unknown(name: str, *kinds: str) -> str:
+    """The sentence for a name that is not registered.
+
+    >>> unknown("my_module.by_ward", "transports")[-67:]
+    "One of your own is 'module:Name': did you mean 'my_module:by_ward'?"
+    """
+    module, _, inside = name.rpartition(".")
+    hint = f": did you mean '{module}:{inside}'?" if module else "."
+    return f"{choices(name, registered_names(*kinds), KINDS[kinds[0]].word)} One of your own is 'module:Name'{hint}"
 
 
 def origin_of(name: str, *kinds: str) -> str:

@@ -95,6 +95,18 @@ def test_one_method_is_listed_with_its_parameters_and_its_budget(capsys: Capture
     assert entry["parameters"]["lr"] == 0.01
 
 
+def test_a_method_of_ones_own_is_listed_as_simulate_takes_it(capsys: Capture) -> None:
+    Path("listed_module.py").write_text(
+        "from peerwise.trust import BestSingle\n\nclass Mine(BestSingle):\n    '''My rule. More.'''\n\n"
+        "    def __init__(self, least, most=max):\n        pass\n"
+    )
+    assert main(["list", "methods", "listed_module:Mine"]) == 0
+    assert capsys.readouterr().out == "listed_module:Mine: My rule.\n  least\n  most = <built-in function max>\n"
+    assert main(["list", "methods", "listed_module:Mine", "--format", "json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["about"] == "My rule."
+
+
 def test_list_shows_parameters_with_their_defaults(capsys: Capture) -> None:
     main(["list", "methods", "--format", "json"])
     entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
@@ -303,6 +315,10 @@ def test_methods_with_rounds_from_flags_to_tables_and_json(capsys: Capture) -> N
         (["simulate", *NETS, "--methods", "fedavg", "--join", "0"], "join is 0.0: expected a share of the sites"),
         (["simulate", *TINY, "--methods", "local", "--flipped", "4"], "flipped is 4: expected at most 3"),
         (["list", "methods", "fedav"], "unknown method 'fedav': did you mean 'fedavg'?"),
+        (["list", "methods", "no_module:Mine"], "method 'no_module:Mine': ModuleNotFoundError"),
+        (["simulate", "digits", "--methods", "mine.My"], "is 'module:Name': did you mean 'mine:My'?"),
+        (["simulate", "digits", "--partition", "mine.by"], "is 'module:Name': did you mean 'mine:by'?"),
+        (["simulate", "digits", "--models", "mine.net"], "is 'module:Name': did you mean 'mine:net'?"),
         (["demo", "--seeds", "0"], "seeds is 0"),
         (["demo", "--out", "file"], "file is a file"),
     ],

@@ -248,7 +248,7 @@ def test_a_parameter_from_elsewhere_counts_too(write: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("my_models", "unknown model 'my_models'.*'module:function'"),
+        ("my_models", "unknown model 'my_models'.*'module:Name'"),
         ("my_modles:bayes", "No module named 'my_modles'.*PYTHONPATH"),
         ("my_models:bayse", "no such name as 'bayse'"),
         ("my_models:number", "a int of that name"),

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from textwrap import shorten
 from typing import Any
 
-from peerwise.cli.output import print_json, results_console
+from peerwise.cli.output import find_working_folder, print_json, results_console
 from peerwise.data import partition_parameters
-from peerwise.errors import ConfigError, PeerwiseError, choices
+from peerwise.errors import PeerwiseError
 from peerwise.methods import first_sentence, method_parameters
+from peerwise.methods.registry import described
 from peerwise.models import Recipe
 from peerwise.registry import KINDS as ALL_KINDS
 from peerwise.registry import find_registered, origin_of, registered_names
@@ -33,21 +34,20 @@ def add_to(verbs: Any) -> None:
         epilog="examples: peerwise list methods; peerwise list methods peerwise; peerwise list models --format json",
     )
     parser.add_argument("what", choices=KINDS)
-    parser.add_argument("name", nargs="?", help="one of them, with its parameters")
+    parser.add_argument("name", nargs="?", help="one of them, or module:Name of your own, with its parameters")
     parser.add_argument("--format", choices=["table", "json"], default="table")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    entries = entries_of(arguments.what)
-    if arguments.name is not None:
-        entries = [entry for entry in entries if entry["name"] == arguments.name]
-        if not entries:
-            known = [entry["name"] for entry in entries_of(arguments.what)]
-            raise ConfigError(choices(arguments.name, known, ALL_KINDS[arguments.what].word))
+    name, kinds = arguments.name, KINDS[arguments.what]
+    if name is not None and name not in registered_names(*kinds):
+        find_working_folder()
+        find_registered(name, *kinds)
+    entries = [_entry(each, kinds) for each in (registered_names(*kinds) if name is None else [name])]
     if arguments.format == "json":
-        print_json(entries)
-    elif arguments.name is not None:
+        print_json(described(entries))
+    elif name is not None:
         _show(entries[0])
     else:
         _show_all(entries, arguments.what)
@@ -60,7 +60,7 @@ def _show(entry: dict[str, Any]) -> None:
     if "origin" in entry:
         console.print(f"from {entry['origin']}", markup=False, soft_wrap=True)
     for key, value in entry.get("parameters", {}).items():
-        console.print(f"  {key} = {value}", markup=False)
+        console.print(f"  {key}" if value is inspect.Parameter.empty else f"  {key} = {value}", markup=False)
 
 
 def _show_all(entries: list[dict[str, Any]], what: str) -> None:
@@ -75,13 +75,8 @@ def _show_all(entries: list[dict[str, Any]], what: str) -> None:
         console.print(f"\nparameters and their defaults: peerwise list {what} {entries[0]['name']}", markup=False)
 
 
-def entries_of(what: str) -> list[dict[str, Any]]:
-    """``origin``: the package, and where it is there, of what is not built in."""
-    kinds = KINDS[what]
-    return [_entry(name, kinds) for name in registered_names(*kinds)]
-
-
 def _entry(name: str, kinds: tuple[str, ...]) -> dict[str, Any]:
+    """``origin``: the package, and where it is there, of what is not built in."""
     origin = origin_of(name, *kinds)
     entry = {"name": name, "about": "", **({"origin": origin} if origin else {})}
     try:

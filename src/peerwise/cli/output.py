@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -34,6 +35,12 @@ def results_console() -> Console:
 
 def messages_console(quiet: bool = False) -> Console:
     return _Console(stderr=True, quiet=quiet)
+
+
+def find_working_folder() -> None:
+    """Let Python find modules of the working folder; last, so that they take the place of no other."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def print_json(value: Any) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from peerwise.cli.as_json import as_json
-from peerwise.cli.output import print_json, results_console
+from peerwise.cli.output import find_working_folder, print_json, results_console
 from peerwise.cli.progress import Watch
 from peerwise.cli.report_end import print_found, report_written, story_or_error
 from peerwise.data import PARTITIONS, partition_parameters
@@ -114,8 +112,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if os.getcwd() not in sys.path:  # modules of one's own; last, so that they take the place of no other
-        sys.path.append(os.getcwd())
+    find_working_folder()
     wanted = _experiments(arguments)
     _check_wanted(wanted, arguments)
     finished: dict[str, Run] = {}

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from peerwise.data.site import Site
-from peerwise.errors import ConfigError, PeerwiseError, choices, reason
+from peerwise.errors import ConfigError, PeerwiseError, reason
 from peerwise.models.recipe import Fitted, Recipe
 from peerwise.models.zoo import ZOO
 from peerwise.registry import (
@@ -32,8 +32,8 @@ from peerwise.registry import (
     is_registered,
     offered,
     path_of,
-    registered_names,
     source_digest,
+    unknown,
 )
 
 LONGEST = 100
@@ -54,8 +54,7 @@ def plain_name(name: str) -> str:
     if ":" not in name and is_registered(name, "models"):
         return name
     if ":" not in name:
-        known = registered_names("models")
-        raise ConfigError(f"{choices(name, known, 'model')} A model of your own is 'module:function'.")
+        raise ConfigError(unknown(name, "models"))
     name = _HASH.sub("", name)
     if not _NAMED.fullmatch(name) or len(name) > LONGEST:
         raise ConfigError(
@@ -100,6 +99,8 @@ def made_recipe(given: Any) -> tuple[str, Recipe]:
     else:
         if not callable(given) or isinstance(given, type) or not hasattr(given, "__name__"):
             raise ConfigError(f"model {given!r}: {EXPECTED}.")
+        if given.__name__ == "<lambda>":
+            raise ConfigError("models holds a lambda: expected a function with a name. Give it a name with def.")
         path, content = f"{given.__module__}:{given.__name__}", ""
     plain = plain_name(path)
     recipe = replace(given, name=plain, content=content) if content else _recipe_of(given, path, plain)

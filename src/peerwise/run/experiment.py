@@ -34,7 +34,7 @@ from peerwise.methods.registry import (
 )
 from peerwise.models import ZOO, own_recipe
 from peerwise.models.own_recipe import check_names
-from peerwise.registry import is_import_path, is_registered, registered_names
+from peerwise.registry import is_import_path, is_registered, registered_names, unknown
 from peerwise.run.objects import NO_OBJECTS, Objects
 
 DEFAULT_MODELS = {
@@ -286,8 +286,8 @@ def _check_methods(experiment: Experiment) -> None:
     methods = experiment.methods
     if not methods:
         raise ConfigError(f"methods is empty: expected at least one of {', '.join(method_names())}.")
-    _check_known(methods, "methods", "method", METHOD_KINDS)
-    _check_known(tuple(experiment.method), "method", "method", METHOD_KINDS)
+    _check_known(methods, "methods", *METHOD_KINDS)
+    _check_known(tuple(experiment.method), "method", *METHOD_KINDS)
     for name, settings in experiment.method.items():
         if name not in methods:
             raise ConfigError(
@@ -344,7 +344,7 @@ def _check_partition(experiment: Experiment) -> None:
         if settings:
             raise ConfigError(f"partition_settings {settings} without a partition: name one.")
         return
-    _check_known((name,), "partition", "partition", ("partitions",))
+    _check_known((name,), "partition", "partitions")
     if ":" not in name:
         _check_partition_settings(name, name, settings)
 
@@ -357,13 +357,11 @@ def _check_partition_settings(name: str, partition: Any, settings: dict[str, Any
         raise ConfigError(f"partition {name!r}: {error}") from error
 
 
-def _check_known(names: tuple[str, ...], key: str, what: str, kinds: tuple[str, ...]) -> None:
+def _check_known(names: tuple[str, ...], key: str, *kinds: str) -> None:
     for place, name in enumerate(names):
-        base = base_name(name) if what == "method" else name
+        base = base_name(name) if kinds == METHOD_KINDS else name
         written = base.replace(".<locals>", "").replace("<lambda>", "function")  # of an object
         if (":" not in base and not is_registered(base, *kinds)) or (":" in base and not is_import_path(written)):
-            raise ConfigError(
-                f"{key}: {choices(base, registered_names(*kinds), what)} One of your own is 'module:Name'."
-            )
+            raise ConfigError(f"{key}: {unknown(base, *kinds)}")
         if name in names[:place]:
             raise ConfigError(f"{key} names {name!r} twice: expected each once.")
