@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from packages import installed
 from peerwise.cli import main
@@ -292,6 +293,21 @@ def test_a_class_that_cannot_be_made_is_one_sentence(
         simulate("digits", methods="mine_:Ill", models=["logistic"])
     assert main(["simulate", "digits", "--methods", "mine_:Ill", "--models", "logistic", "-q"]) == 2
     assert "Ill cannot be made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"methods": [3]}, "methods holds 3: expected names, methods or trust learners"),
+        ({"methods": 3}, "methods holds 3: expected names, methods or trust learners"),
+        ({"models": [LogisticRegression()]}, r"LogisticRegression\(\): expected names, recipes or functions"),
+        ({"models": LogisticRegression()}, r"LogisticRegression\(\): expected names, recipes or functions"),
+        ({"models": [lambda: LogisticRegression()]}, "models holds a lambda: .*Give it a name with def"),
+    ],
+)
+def test_objects_of_another_kind_are_refused_with_what_is_expected(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        simulate("digits", **given)
 
 
 def test_own_functions_that_return_something_else_are_refused(mine: Any) -> None:

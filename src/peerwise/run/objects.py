@@ -31,7 +31,7 @@ def named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
     plain = dict(settings)
     methods: dict[str, MadeMethod] = {}
     models: dict[str, Recipe] = {}
-    if isinstance(given := settings.get("methods"), list | tuple | Method | TrustLearner):
+    if not isinstance(given := settings.get("methods"), str | None):
         plain["methods"], of_methods = [], dict(settings.get("method") or {})
         for each in given if isinstance(given, list | tuple) else [given]:
             if isinstance(each, type) and issubclass(each, Method | TrustLearner):
@@ -46,15 +46,21 @@ def named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Objects]:
                 methods[name] = made
                 of_methods |= {name: chosen} if chosen else {}
                 each = name
+            elif not isinstance(each, str):
+                raise ConfigError(f"methods holds {each!r}: expected names, methods or trust learners.")
             plain["methods"].append(each)
         plain |= {"method": of_methods} if of_methods else {}
-    if isinstance(given := settings.get("models"), list | tuple | Recipe) or callable(given):
+    if not isinstance(given := settings.get("models"), str | None):
         plain["models"] = []
         for each in given if isinstance(given, list | tuple) else [given]:
             if isinstance(each, Recipe) or callable(each):
                 name, recipe = made_recipe(each)
                 models[name] = recipe
                 each = name
+            elif not isinstance(each, str):
+                raise ConfigError(
+                    f"models holds {each!r}: expected names, recipes or functions that return a classifier."
+                )
             plain["models"].append(each)
     partition = settings.get("partition")
     if not callable(partition):
