@@ -6,8 +6,8 @@ entry points in the group of the kind, and ``module:Name`` names anything that P
     [project.entry-points."peerwise.partitions"]
     by_ward = "my_package.by_ward:by_ward"
 
-A built-in name always means what is built in. A name that two packages offer means neither, and an entry point that
-cannot be imported is an error only for those who ask for it.
+A built-in name always means what is built in. A name offered by two packages is an error, and so is an entry point that
+cannot be imported, but only for those who ask for it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, distributions, entry_points
+from operator import attrgetter
 from typing import Any
 
 from peerwise.errors import ConfigError, choices, reason
@@ -72,39 +72,37 @@ def is_import_path(name: str) -> bool:
     return _PATH.fullmatch(name) is not None
 
 
-def built_in(kind: str) -> Mapping[str, Any]:
-    module, _, name = KINDS[kind].table.partition(":")
-    table: Mapping[str, Any] = getattr(import_module(module), name)
-    return table
+def built_in(*kinds: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        found |= import_path(KINDS[kind].table)
+    return found
 
 
-def offered(kind: str) -> dict[str, Offer]:
+def offered(*kinds: str) -> dict[str, Offer]:
     """What installed packages offer, by name. Nothing of theirs is imported."""
-    known = built_in(kind)
-    return {name: offer for name, offer in _offers(KINDS[kind].group, tuple(sys.path)).items() if name not in known}
+    return _offers(kinds, tuple(sys.path))
 
 
 def registered_names(*kinds: str) -> list[str]:
     """Of all these kinds, sorted."""
-    return sorted({name for kind in kinds for name in (*built_in(kind), *offered(kind))})
+    return sorted({*built_in(*kinds), *offered(*kinds)})
 
 
 def is_registered(name: str, *kinds: str) -> bool:
     """Whether it is registered; a path is not asked for."""
-    return any(name in built_in(kind) for kind in kinds) or any(name in offered(kind) for kind in kinds)
+    return name in built_in(*kinds) or name in offered(*kinds)
 
 
 def find_registered(name: str, *kinds: str) -> Any:
     """The thing of this name: built in, offered by a package, or where its path says."""
-    for kind in kinds:
-        if name in (table := built_in(kind)):
-            return import_path(table[name]) if isinstance(table[name], str) else table[name]
+    if name in (table := built_in(*kinds)):
+        return import_path(table[name]) if isinstance(table[name], str) else table[name]
     word = KINDS[kinds[0]].word
     if is_import_path(name):
         return _imported(name, f"{word} {name!r}")
-    for kind in kinds:
-        if (offer := offered(kind).get(name)) is not None:
-            return _loaded(offer, word)
+    if name in (packages := offered(*kinds)):
+        return _loaded(packages[name], word)
     raise ConfigError(unknown(name, *kinds))
 
 
@@ -121,23 +119,20 @@ def unknown(name: str, *kinds: str) -> str:
 
 def origin_of(name: str, *kinds: str) -> str:
     """The package that a registered name comes from, and where it is there; empty for what is built in."""
-    if any(name in built_in(kind) for kind in kinds):
-        return ""
-    return next((offer.origin for kind in kinds if (offer := offered(kind).get(name)) is not None), "")
+    offer = offered(*kinds).get(name)
+    return "" if offer is None else offer.origin
 
 
 def registered_name(thing: Any, *kinds: str) -> str | None:
     """The name under which a class or function is registered; None where it is not."""
     end = f":{getattr(thing, '__name__', '')}"
-    for kind in kinds:
-        for name, there in built_in(kind).items():
-            if there is thing or (isinstance(there, str) and there.endswith(end) and import_path(there) is thing):
-                return name
-    for kind in kinds:
-        for name, offer in offered(kind).items():
-            module, _, inside = offer.entry.value.partition(":")
-            if not offer.rival and getattr(sys.modules.get(module), inside, None) is thing:
-                return name
+    for name, there in built_in(*kinds).items():
+        if there is thing or (isinstance(there, str) and there.endswith(end) and import_path(there) is thing):
+            return name
+    for name, offer in offered(*kinds).items():
+        module, _, inside = offer.entry.value.partition(":")
+        if not offer.rival and getattr(sys.modules.get(module), inside, None) is thing:
+            return name
     return None
 
 
@@ -165,16 +160,13 @@ def source_digest(thing: Any) -> str:
 def import_path(path: str) -> Any:
     """What ``module:Name`` names."""
     module, _, name = path.partition(":")
-    found: Any = import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+    return attrgetter(name)(import_module(module))
 
 
 def _imported(path: str, what: str) -> Any:
     module, _, name = path.partition(":")
     try:
-        found = import_module(module)
+        import_module(module)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"{what}: {reason(error)}: expected a module that Python finds. Install its package, or name its folder in "
@@ -183,11 +175,9 @@ def _imported(path: str, what: str) -> Any:
     except Exception as error:
         raise ConfigError(f"{what}: importing {module!r} failed ({reason(error)}). Correct that file.") from error
     try:
-        for part in name.split("."):
-            found = getattr(found, part)
+        return import_path(path)
     except AttributeError:
         raise ConfigError(f"{what}: {module!r} has no such name as {name!r}. Correct the name, or that file.") from None
-    return found
 
 
 def _loaded(offer: Offer, word: str) -> Any:
@@ -203,16 +193,19 @@ def _loaded(offer: Offer, word: str) -> Any:
 
 
 @cache
-def _offers(group: str, paths: tuple[str, ...]) -> dict[str, Offer]:
-    """``paths`` is the search path, so that a change of it is noticed; reading every package's metadata takes time."""
-    found: dict[str, Offer] = {}
-    for entry in _entries(group):
-        package = entry.dist.name if entry.dist is not None else "a package"
-        other = found.get(entry.name)
-        if other is None and _NAME.fullmatch(entry.name):
-            found[entry.name] = Offer(entry, package)
-        elif other is not None and other.entry.value != entry.value:
-            found[entry.name] = replace(other, rival=package)
+def _offers(kinds: tuple[str, ...], paths: tuple[str, ...]) -> dict[str, Offer]:
+    """Cached per ``sys.path``, because scanning installed metadata is slow."""
+    known, found = built_in(*kinds), dict[str, Offer]()
+    for group in (KINDS[kind].group for kind in kinds):
+        for entry in _entries(group):
+            package = entry.dist.name if entry.dist is not None else "a package"
+            if entry.name in known or not _NAME.fullmatch(entry.name):
+                why = "is built in" if entry.name in known else "is not of letters, digits, '.', '-' and '_'"
+                warnings.warn(f"{package} offers {entry.name!r} in {group}, but that name {why}", stacklevel=2)
+            elif (other := found.get(entry.name)) is None:
+                found[entry.name] = Offer(entry, package)
+            elif other.entry.value != entry.value:
+                found[entry.name] = replace(other, rival=package)
     return found
 
 

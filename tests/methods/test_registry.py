@@ -212,6 +212,21 @@ def test_a_method_that_has_to_know_the_number_of_sites_is_told_by_the_run() -> N
     assert contender.method.sites == 3
 
 
+def test_entry_points_under_names_that_cannot_be_used_are_warned_about(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    offered = {"my name": f"{__name__}:Stranger", "fedavg": f"{__name__}:Heir", "heir": f"{__name__}:Heir"}
+    monkeypatch.syspath_prepend(str(installed(tmp_path, {"peerwise.methods": offered})))
+    with pytest.warns(UserWarning, match="some_package offers") as warned:
+        assert "heir" in method_names()
+    assert "my name" not in method_names()
+    assert method_class("fedavg").__module__ == "peerwise.methods.fedavg"
+    assert [str(each.message) for each in warned] == [
+        "some_package offers 'my name' in peerwise.methods, but that name is not of letters, digits, '.', '-' and '_'",
+        "some_package offers 'fedavg' in peerwise.methods, but that name is built in",
+    ]
+
+
 def with_closure(added: Any) -> Any:
     return lambda x: x + added
 
