@@ -23,7 +23,7 @@ def test_a_run_leaves_a_graph_for_every_seed_and_method_with_trust(tmp_path: Pat
     methods = "local,best_single,stacking:plain"
     command = [*TINY, "--sites", "3", "--seeds", "2", "--methods", methods, "--out", str(out)]
     assert main([*command, "--set", "stacking:plain.meta=logistic"]) == 0
-    assert f"who owes how much to whom: {out}/contributions" in capsys.readouterr().out.replace("\n", "")
+    assert f"contribution graphs: {out}/contributions" in capsys.readouterr().out.replace("\n", "")
     stems = [f"{method}-s{seed}" for method in ("best_single", "stacking+plain") for seed in (0, 1)]
     written = sorted(path.name for path in (out / "contributions").iterdir())
     assert written == sorted(f"{stem}.{ending}" for stem in stems for ending in ("graphml", "json", "svg"))

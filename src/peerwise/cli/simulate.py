@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(f"results: {one.folder}/results.parquet", soft_wrap=True, markup=False)
         console.print()
     for place in _write_graphs(finished):
-        console.print(f"who owes how much to whom: {place}", soft_wrap=True, markup=False)
+        console.print(f"contribution graphs: {place}", soft_wrap=True, markup=False)
     return max(report_written(told[name], one.folder, console) for name, one in finished.items())
 
 
