@@ -51,9 +51,12 @@ def test_one_round_is_told_by_the_sites_steps() -> None:
 def test_elsewhere_than_on_a_terminal_a_line_says_what_is_run(capsys: pytest.CaptureFixture[str]) -> None:
     with Watch() as watch:
         watch({**METHOD, "rounds": 10, "lr": 0.03})
+        for round in (3, 4):
+            watch({"event": "round", "round": round, "took_part": ["a"], "seconds": 0.1})
         watch({**METHOD, "rounds": 1})
     assert capsys.readouterr().err.splitlines() == [
         "seed 0, fedavg, lr 0.03: 3 sites, 10 rounds",
+        "going on from round 4",
         "seed 0, fedavg: 3 sites",
     ]
 

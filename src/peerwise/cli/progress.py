@@ -54,6 +54,8 @@ class Watch:
                 self._console.print(f"{name}: {event['sites']} sites{rounds}", markup=False)
         elif what == "round" and self._task is not None:
             # Not one step further: a run that goes on begins in the midst of its rounds.
+            if event["round"] > self._bars.tasks[-1].completed and not self._console.is_terminal:
+                self._console.print(f"going on from round {event['round'] + 1}", markup=False)
             self._bars.update(self._task, completed=event["round"] + 1)
         elif what in STEPS and self._task is not None and not self._many:
             self._bars.advance(self._task)
