@@ -87,7 +87,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="e.g. peerwise.k=7 (repeatable)"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes (default 1); never changes the numbers")
+    parser.add_argument("--workers", type=int, help="tasks at once (default: 1, or what the executor can)")
     parser.add_argument(
         "--executor", metavar="WHERE", help="where they run: local (default), dask:ADDRESS, ray:ADDRESS or ray:local"
     )

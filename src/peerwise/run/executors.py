@@ -258,14 +258,14 @@ class RayExecutor(Executor):
 
 
 @contextmanager
-def ray_executor(address: str, workers: int) -> Iterator[RayExecutor]:
+def ray_executor(address: str, workers: int | None) -> Iterator[RayExecutor]:
     ray = _extra("ray", "ray")
     found = ray.is_initialized()
     if not found:
         try:
             if address not in ("auto", "local"):
                 _check_reachable(address)
-            only_here = {"num_cpus": workers if workers > 1 else None, "include_dashboard": False}
+            only_here = {"num_cpus": workers, "include_dashboard": False}
             with (
                 _starting,
                 _environment({"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}),

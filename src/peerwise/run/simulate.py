@@ -42,7 +42,7 @@ def simulate(
     dataset: str | Path | Dataset | Callable[..., Dataset] | Experiment = "heart_disease",
     *,
     out: str | Path | None = None,
-    workers: int = 1,
+    workers: int | None = None,
     executor: Executor | str | None = None,
     data_dir: str | Path | None = None,
     on_event: Observer | None = None,
@@ -55,17 +55,17 @@ def simulate(
     trust learners, recipes and functions that return a classifier; ``partition`` may be a function. With ``out``
     everything is kept there and running again, with the same objects, goes on where it stopped; without it only the
     results remain. ``executor``: where the workers are, None or ``"local"`` for processes of this machine,
-    ``"dask:ADDRESS"``, ``"ray:ADDRESS"``, or a `concurrent.futures.Executor`; one seed gives the same numbers on any
-    and with any number of ``workers``. A site that fails answers with something simpler (``fell_back_to`` and
-    ``fell_back_why`` in the results), one at which a peer's model fails does without that model (``peers_left_out``);
-    one run at a time may use a folder.
+    ``"dask:ADDRESS"``, ``"ray:ADDRESS"``, or a `concurrent.futures.Executor`. ``workers``: how many tasks run at once,
+    by default one, or as many as an ``executor`` can; one seed gives the same numbers with any. A site that fails
+    answers with something simpler (``fell_back_to`` and ``fell_back_why`` in the results), one at which a peer's model
+    fails does without that model (``peers_left_out``); one run at a time may use a folder.
 
     >>> run = simulate("digits", sites=3, rows=300, models=["logistic"], methods=["local", "global_ensemble"], seeds=1)
     >>> sorted(run.results["method"].unique())
     ['global_ensemble', 'local']
     """
-    check_value(workers, int, "workers")
-    if workers < 1:
+    check_value(workers, int | None, "workers")
+    if workers is not None and workers < 1:
         raise ConfigError(f"workers is {workers}: expected at least 1.")
     experiment, data, objects = _wanted(dataset, settings, data_dir)
     sites = federation(experiment, data, 0, objects)
@@ -77,7 +77,7 @@ def simulate(
         with open_workers(executor, workers) as team, folder.open(experiment, _identity(data)):
             tell = _teller(folder, on_event)
             tell({"event": "start", "dataset": data.name, "rows": len(data), "seeds": experiment.seeds,
-                  "methods": list(methods), "workers": workers})  # fmt: skip
+                  "methods": list(methods), "workers": team.workers})  # fmt: skip
             answers = _Answers({}, {}, dict)
             for seed in range(experiment.seeds):
                 here = sites if seed == 0 else federation(experiment, data, seed, objects)

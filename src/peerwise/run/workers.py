@@ -145,18 +145,18 @@ class Workers:
 
 
 @contextmanager
-def open_workers(executor: Executor | str | None = None, workers: int = 1) -> Iterator[Workers]:
+def open_workers(executor: Executor | str | None = None, workers: int | None = None) -> Iterator[Workers]:
     """Workers that stay until the end.
 
-    ``executor``: None or ``"local"`` for processes on this machine, of which 1 means this very process;
+    ``executor``: None or ``"local"`` for processes on this machine, of which 1, the default, means this very process;
     ``"dask:ADDRESS"`` for a Dask scheduler; ``"ray:ADDRESS"``, ``"ray:auto"`` for a Ray cluster, ``"ray:local"`` for
     one that lives as long as these workers; or any `concurrent.futures.Executor`, which stays open. With an executor
-    ``workers`` is how many tasks it is to run at once, and 1 means as many as it can.
+    ``workers`` is how many tasks it is to run at once, by default as many as it can.
     """
     with ExitStack() as stack:
         if executor is None or executor == "local":
-            pool = None if workers == 1 else stack.enter_context(Processes(workers))
-            yield Workers(pool, workers, local=True)
+            number = workers or 1
+            yield Workers(None if number == 1 else stack.enter_context(Processes(number)), number, local=True)
             return
         local = executor == "ray:local"
         client = None
@@ -180,8 +180,8 @@ def open_workers(executor: Executor | str | None = None, workers: int = 1) -> It
         local = local or _is_local(executor)
         if client is None and type(executor).__module__.startswith("distributed."):
             client = executor._client  # type: ignore[attr-defined]
-        able = workers if workers > 1 else _able(executor, client)
-        at_once = workers if workers > 1 else 2 * able  # so that no worker waits for its next task
+        able = workers or _able(executor, client)
+        at_once = workers or 2 * able  # so that no worker waits for its next task
         submitted = Submitted(executor, at_once) if client is None else OnDask(executor, at_once, client)
         found = Workers(stack.enter_context(submitted), able, local=local)
         stack.callback(submitted.drop, found._run)
