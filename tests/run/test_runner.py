@@ -121,6 +121,21 @@ def test_what_is_guaranteed_counts_the_rounds_after_the_best_too(tmp_path: Path)
     assert [tree["privacy"] for tree in found.values()] == [{"epsilon": 6.0, "rounds": 12}] * 4
 
 
+class Unaccounted(Drift):
+    def privacy(self, site: Site) -> Tree | None:
+        if site.name == "site-1":
+            raise ValueError("no accountant")
+        return super().privacy(site)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_site_whose_privacy_cannot_be_counted_is_that_sites_failure(tmp_path: Path, rounds: int) -> None:
+    found = run(tmp_path, Unaccounted(rounds), 3)
+    assert {name for name, tree in found.items() if tree["fell_back"]} == {"site-1"}
+    assert "no accountant" in found["site-1"]["fell_back"]["why"]
+    assert found["site-1"]["privacy"] is None
+
+
 def test_without_validation_rows_the_last_round_answers(tmp_path: Path) -> None:
     found = run(tmp_path, Drift(5), [chance_site("alone", val=0)])
     assert len(state_of(tmp_path, "alone")["heard"]) == 5

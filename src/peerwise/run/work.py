@@ -30,8 +30,6 @@ from peerwise.federation import (
     answer_with_details,
     checked_copy,
     copied_record,
-    learned,
-    privacy_of,
     step_together,
 )
 from peerwise.methods.own_models import LEFT_OUT
@@ -171,6 +169,7 @@ def concluded(method: Method, part: Part, best: State | None) -> Outcome:
     try:
         session.restore_best()
     except Exception as error:
+        session.record["privacy"] = None
         _describe(outcome, "absorb", error)
     outcome.state = session.site.state
     return outcome
@@ -266,16 +265,12 @@ def _predictions(method: Method, part: Part, inbox: Mapping[str, Parcel], known:
         "received": record["received"],
         "took_part": record["took_part"],
         "curves": record["curves"],
-        "privacy": record["privacy"] if "privacy" in record else _privacy(method, site),
+        "privacy": record["privacy"],
         "best_round": record.get("best_round"),
         "seconds": {**phases, **site.state.get("seconds", {}), "predict": elapsed},
     }
     found: dict[str, Any] = frozen(tree)
     return found
-
-
-def _privacy(method: Method, site: Site) -> dict[str, Any] | None:
-    return privacy_of(method, site) if learned(site) else None
 
 
 def _instead(site: Site, *, failed: bool) -> str:
