@@ -356,9 +356,19 @@ def test_a_partition_may_be_anything_that_can_be_called(mine: Any, kind: str) ->
 
 
 @pytest.mark.parametrize(
-    "told", [{"method": "mine_:ClassShares"}, {"research": {"dataset": "mine_:few_digits"}},
-             {"research": {"dataset": "digits", "partition": "mine_:odd_and_even"}}]
+    "told", [{"method": "mine_:ClassShares"}, {"method": "mine_:ClassShares:slow"},
+             {"research": {"dataset": "mine_:few_digits"}}, {"research": {"dataset": "fedavg:few_digits"}},
+             {"research": {"dataset": "digits", "partition": "mine_:odd_and_even"}},
+             {"research": {"dataset": "digits", "partition": "fedavg:odd_and_even"}}]
 )  # fmt: skip
 def test_a_node_imports_nothing_that_a_hub_has_named(told: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"'mine_:.*expected one that is registered on every node"):
+    """Nor where the module is called like a method, so that the name looks like that of a method with a tag."""
+    with pytest.raises(ConfigError, match=r"'(mine_|fedavg):.*expected one that is registered on every node"):
         FlowerSettings(**told)
+
+
+def test_a_node_reads_no_file_that_a_hub_has_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,y\n1,a\n2,b\n")
+    for there in (tmp_path / "rows.csv", tmp_path):
+        with pytest.raises(ConfigError, match="expected one that is registered on every node"):
+            FlowerSettings(research={"dataset": str(there), "options": {"target": "y"}})

@@ -40,7 +40,7 @@ def add_to(verbs: Any) -> None:
     parser.add_argument("--seed", type=int, help="the same at every site (default 0)")
     parser.add_argument("--out", help="folder for what the hub knows of the run, on its machine")
     group = parser.add_argument_group("research", "a data set, shared out among the nodes by their partition-id")
-    group.add_argument("--dataset", help="a data set (peerwise list datasets) or a file that every node has")
+    group.add_argument("--dataset", help="a data set (peerwise list datasets) that is registered on every node")
     group.add_argument("--partition", help="how rows are shared out (peerwise list partitions)")
     group.add_argument("--sites", type=int, help="number of sites (natural partitions know theirs)")
     group.add_argument("--models", help="models a site trains, by comma (peerwise list models)")

@@ -11,12 +11,12 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
-from peerwise.errors import ConfigError
+from peerwise.errors import ConfigError, choices
 from peerwise.methods import Method, check_settings, make_method
-from peerwise.methods.registry import base_name
+from peerwise.methods.registry import METHOD_KINDS, base_name
 from peerwise.models import ZOO
 from peerwise.parcels import write_atomic
-from peerwise.registry import is_import_path
+from peerwise.registry import KINDS, is_registered, registered_names
 from peerwise.run.experiment import Experiment, experiment_from
 
 NESTED = ("settings", "research")  # as JSON text, because Flower's configuration is flat
@@ -30,8 +30,9 @@ class FlowerSettings:
     when ``quorum`` of the sites have answered (0: all of them), or after ``deadline`` seconds with those that have.
 
     ``research``: keys of an `Experiment` that say which data set is shared out among the nodes, each of which gets
-    its place by ``partition-id``; empty where every node holds the folder of a real site. ``out``: the folder, on the
-    machine of the hub, for what is known of the run.
+    its place by ``partition-id``; empty where every node holds the folder of a real site. As it is the hub that names
+    them, method, data set and partition are registered ones. ``out``: the folder, on the machine of the hub, for what
+    is known of the run.
     """
 
     method: str = "peerwise"
@@ -56,13 +57,10 @@ class FlowerSettings:
                 )
         if self.research and not self.research.get("dataset"):
             raise ConfigError(f"research is {self.research}, without a data set: expected one, or none of this.")
-        # A node runs no code by a name that a hub has sent.
-        for key, name in {"method": self.method, **self.research}.items():
-            if key in ("method", "dataset", "partition") and isinstance(name, str) and _names_code(name):
-                raise ConfigError(
-                    f"{key} names {name!r}: expected one that is registered on every node, built in or by an entry "
-                    f"point of a package that is installed there."
-                )
+        _check_registered("method", base_name(self.method), *METHOD_KINDS)
+        for key in ("dataset", "partition"):
+            if self.research.get(key) is not None:
+                _check_registered(key, str(self.research[key]), f"{key}s")
         for name in self.experiment.models:
             if name not in ZOO:
                 raise ConfigError(
@@ -98,8 +96,13 @@ class FlowerSettings:
         )
 
 
-def _names_code(name: str) -> bool:
-    return is_import_path(base_name(name))
+def _check_registered(key: str, name: str, *kinds: str) -> None:
+    """A hub names neither code that a node would import nor a file that it would read."""
+    if not is_registered(name, *kinds):
+        raise ConfigError(
+            f"{key}: {choices(name, registered_names(*kinds), KINDS[kinds[0]].word)} On Flower: expected one that is "
+            f"registered on every node, built in or by an entry point of a package that is installed there."
+        )
 
 
 def _nested(key: str, value: Any) -> Any:
