@@ -119,7 +119,7 @@ def sent(content: RecordDict) -> RecordDict:
 def test_whatever_sites_are_called_their_parcels_arrive_under_their_names(notes: dict[str, bytes]) -> None:
     parcels = {name: Parcel(note=data, level=np.arange(3.0)) for name, data in notes.items()}
     packed = {name: parcel.encode() for name, parcel in parcels.items()}
-    round, broadcast = read_request(sent(request(4, 3, packed, {})))
+    round, broadcast = read_request(sent(request(4, Broadcast(3, packed))))
     assert broadcast is not None
     assert (round, broadcast.round) == (4, 3)
     assert list(broadcast.content) == sorted(parcels)
@@ -128,12 +128,12 @@ def test_whatever_sites_are_called_their_parcels_arrive_under_their_names(notes:
 
 def test_one_parcel_for_all_and_nothing_at_all_arrive_too() -> None:
     parcel = Parcel(weights=np.ones((2, 2), np.float32))
-    _, broadcast = read_request(sent(request(1, 0, parcel.encode(), {"east": "it sent nonsense"})))
+    _, broadcast = read_request(sent(request(1, Broadcast(0, parcel.encode(), {"east": "it sent nonsense"}))))
     assert broadcast is not None
     assert broadcast == Broadcast(0, parcel, {"east": "it sent nonsense"})
     assert broadcast.content.nbytes == parcel.nbytes
-    assert read_request(sent(request(0, -1, None, {}))) == (0, None)
-    assert read_request(sent(request(-1, 2, {}, {}))) == (None, Broadcast(2, {}))
+    assert read_request(sent(request(0, None))) == (0, None)
+    assert read_request(sent(request(-1, Broadcast(2, {})))) == (None, Broadcast(2, {}))
 
 
 def test_states_of_any_size_go_through_flowers_records() -> None:

@@ -107,7 +107,7 @@ def test_a_round_in_which_only_nonsense_is_shared_does_not_stop_the_hub(tmp_path
     sites.change("north", quorum=1)
     fitted(sites, "north", worker)
     why = [line["why"] for line in sites.told("north", "left out")]
-    assert any("the parcels cannot be combined" in each for each in why)
+    assert any("the parcels of round 0 cannot be combined" in each for each in why)
     answers(sites, "north", worker)
 
 

@@ -30,6 +30,7 @@ from peerwise.federation.session import (
     combines,
     copied_record,
     learned,
+    next_broadcast,
     step_together,
 )
 
@@ -64,6 +65,7 @@ __all__ = [
     "copied_record",
     "full_name",
     "learned",
+    "next_broadcast",
     "parameters_of",
     "privacy_of",
     "step_together",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerwise.data import Site, derived_seed
-from peerwise.errors import BadOutputs, DataError, ModelError, ParcelError
+from peerwise.errors import BadOutputs, ConfigError, DataError, ModelError, ParcelError, reason
 from peerwise.federation.abilities import (
     AbsorbsTogether,
     AnswersTogether,
@@ -24,6 +24,7 @@ from peerwise.federation.abilities import (
 from peerwise.federation.cleaning import PEERS_LEFT_OUT, full_name, usable
 from peerwise.federation.method import Inbox, Memory, Method
 from peerwise.metrics import balanced_accuracy, log_losses
+from peerwise.models import one_thread
 from peerwise.parcels import Parcel, frozen, sizes_of
 
 RUN = "run"  # the session's own record within a site's state
@@ -308,6 +309,28 @@ def combine(method: Method, round: int, inbox: Inbox, memory: Memory, seed: int)
         raise ParcelError(f"none of the parcels of {len(left_out)} sites can be used: {why}.")
     content, memory = method.combine(parcels, memory, np.random.default_rng(derived_seed(seed, "combine", round)))
     return Broadcast(round, content, left_out), memory
+
+
+def next_broadcast(
+    method: Method, round: int, inbox: Mapping[str, Any], last: Broadcast | None, memory: Memory, seed: int
+) -> tuple[Broadcast | None, Memory]:
+    """The hub's part of a round: what the sites absorb next, and the memory. Where the method does not combine, these
+    are the parcels, unread; where there is nothing to combine, the ``last`` broadcast. ModelError if combining them
+    fails."""
+    if not combines(method):
+        return Broadcast(round, inbox), memory
+    if not inbox:
+        return last, memory
+    try:
+        with one_thread():
+            return combine(method, round, inbox, memory, seed)
+    except (ConfigError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{method.called}: the parcels of round {round} cannot be combined: {reason(error)} If the values are not "
+            f"finite, lower the learning rate."
+        ) from error
 
 
 def answer(method: Method, site: Site, X: Any) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from itertools import chain, compress
 from typing import Any
 
 from peerwise.data import Site, work_anew
-from peerwise.errors import ModelError, ParcelError, PeerwiseError, reason
+from peerwise.errors import ModelError, ParcelError, PeerwiseError
 from peerwise.federation import (
     PEERS_LEFT_OUT,
     RUN,
@@ -24,8 +24,7 @@ from peerwise.federation import (
     TrainsTogether,
     blank_record,
     check_sites,
-    combine,
-    combines,
+    next_broadcast,
 )
 from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
@@ -260,26 +259,13 @@ class MethodRun:
 
     def _combined(self, round: int, inbox: dict[str, Parcel]) -> tuple[Broadcast | None, Memory]:
         at = self.at
-        if not combines(self.method):
-            return Broadcast(round, inbox), at.memory
-        if not inbox:
-            return at.broadcast, at.memory
-        try:
-            with one_thread():
-                broadcast, memory = combine(self.method, round, inbox, at.memory, self.sites[0].seed)
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:
-            if self.folder is None:
-                raise
-            raise ModelError(
-                f"{self.name}: the parcels of round {round} cannot be combined: {reason(error)} If the values are not "
-                f"finite, lower the learning rate."
-            ) from error
-        content = broadcast.content
+        found, memory = next_broadcast(self.method, round, inbox, at.broadcast, at.memory, self.sites[0].seed)
+        if found is None or found is at.broadcast:
+            return found, memory
+        content = found.content
         one = isinstance(content, Parcel)
         fixed = content.frozen() if one else {name: content[name].frozen() for name in content}
-        return replace(broadcast, content=fixed), memory
+        return replace(found, content=fixed), memory
 
     def _conclude(self) -> None:
         """Leave the states that answer: the best ones, or without validation rows the last."""

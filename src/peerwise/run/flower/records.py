@@ -43,18 +43,16 @@ def tree_in(record: ArrayRecord) -> dict[str, Any]:
     return unpack(*packed_in(record))
 
 
-def request(
-    round: int, combined: int, broadcast: Mapping[str, Packed] | Packed | None, left_out: Mapping[str, str]
-) -> RecordDict:
-    """To share in a round, after absorbing the broadcast of round ``combined``: one parcel, or parcels by site; and why
-    other senders are not in it."""
-    content, names = RecordDict(), list[str]()
-    if isinstance(broadcast, tuple):
-        content["broadcast"] = record_of(broadcast)
+def request(round: int, broadcast: Broadcast | None) -> RecordDict:
+    """To share in a round, after absorbing a broadcast whose content is packed."""
+    content, names, packed = RecordDict(), list[str](), None if broadcast is None else broadcast.content
+    if isinstance(packed, tuple):
+        content["broadcast"] = record_of(packed)
     else:
-        names = list(broadcast or {})
+        names = list(packed or {})
         for number, name in enumerate(names):
-            content[f"broadcast.{number}"] = record_of((broadcast or {})[name])
+            content[f"broadcast.{number}"] = record_of((packed or {})[name])
+    combined, left_out = (-1, {}) if broadcast is None else (broadcast.round, broadcast.left_out)
     without: dict[str, list[str]] = {"left_out": list(left_out), "reasons": list(left_out.values())}
     content["request"] = ConfigRecord({"round": round, "combined": combined, "sites": names, **without})
     return content

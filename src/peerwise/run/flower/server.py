@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 
 from peerwise.errors import ExchangeError, ModelError, NotTrusted, ParcelError, PeerwiseError, reason
-from peerwise.federation import Memory, combine, combines
-from peerwise.models import one_thread
+from peerwise.federation import Broadcast, Memory, combines, next_broadcast
 from peerwise.parcels import Parcel, write_atomic, write_tree
 from peerwise.run.flower.records import LAST, Packed, Reply, request
 from peerwise.run.flower.settings import FlowerSettings
@@ -46,9 +46,7 @@ class Hub:
         self.busy: dict[str, int] = {}  # nodes by the message that they have not replied to
         self.failed: set[int] = set()  # nodes that take no further part
         self.names: dict[int, str] = {}
-        self.broadcast: Mapping[str, Packed] | Packed | None = None
-        self.combined = -1  # the round of the broadcast
-        self.left_out: Mapping[str, str] = {}  # whose parcels could not be used in it, and why
+        self.broadcast: Broadcast | None = None  # its content is packed
         self.memory: Memory = {}
         about = {"method": settings.method, "settings": settings.settings, "seed": settings.seed}
         self.results: dict[str, Any] = {**about, "rounds": [], "sites": {}, "left_out": []}
@@ -127,10 +125,11 @@ class Hub:
 
     def _request(self, round: int, node: int) -> RecordDict:
         broadcast = self.broadcast
-        if self.method.addresses_sites and isinstance(broadcast, Mapping):
+        if broadcast is not None and self.method.addresses_sites and isinstance(broadcast.content, Mapping):
             name = self.names.get(node, "")
-            broadcast = {name: broadcast[name]} if name in broadcast else {}
-        return request(round, self.combined, broadcast, self.left_out)
+            mine = {name: broadcast.content[name]} if name in broadcast.content else {}
+            broadcast = replace(broadcast, content=mine)
+        return request(round, broadcast)
 
     def _pull(self, current: Collection[str], contents: dict[int, RecordDict], errors: dict[int, str]) -> None:
         """What has come: replies to ``current`` messages, and errors."""
@@ -156,33 +155,29 @@ class Hub:
         return name
 
     def _combine(self, round: int, parcels: dict[str, Packed]) -> None:
-        """The next broadcast; where the method combines nothing, the parcels unread."""
-        if not combines(self.method):
-            self.broadcast, self.combined = parcels, round
+        """The next broadcast."""
+        inbox = self._decoded(round, parcels) if combines(self.method) else parcels
+        last, seed = self.broadcast, self.settings.seed
+        found, self.memory = next_broadcast(self.method, round, inbox, last, self.memory, seed)
+        if found is None or found is last:
             return
-        inbox: dict[str, Parcel] = {}
+        for name, why in found.left_out.items():
+            self._leave_out(round, name, why)
+        if found.content is not parcels:
+            one = isinstance(found.content, Parcel)
+            packed = found.content.encode() if one else {name: each.encode() for name, each in found.content.items()}
+            found = replace(found, content=packed)
+        self.broadcast = found
+
+    def _decoded(self, round: int, parcels: Mapping[str, Packed]) -> dict[str, Parcel]:
+        """Those that are not empty; a sender of one that cannot be read is left out."""
+        found: dict[str, Parcel] = {}
         for name, packed in parcels.items():
             try:
-                inbox[name] = Parcel.decode(*packed)
+                found[name] = Parcel.decode(*packed)
             except ParcelError as error:
                 self._leave_out(round, name, reason(error))
-        inbox = {name: parcel for name, parcel in inbox.items() if parcel}
-        if not inbox:
-            return
-        try:
-            with one_thread():
-                broadcast, self.memory = combine(self.method, round, inbox, self.memory, self.settings.seed)
-        except Exception as error:
-            raise ModelError(
-                f"{self.settings.method}: the parcels of round {round} cannot be combined: {reason(error)} If the "
-                f"values are not finite, lower the learning rate."
-            ) from error
-        for name, why in broadcast.left_out.items():
-            self._leave_out(round, name, why)
-        content, self.left_out = broadcast.content, broadcast.left_out
-        one = isinstance(content, Parcel)
-        self.broadcast = content.encode() if one else {name: parcel.encode() for name, parcel in content.items()}
-        self.combined = round
+        return {name: parcel for name, parcel in found.items() if parcel}
 
     def _leave_out(self, round: int, name: str, why: str) -> None:
         log.warning("%s is left out: %s", name, why)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from peerwise.data import Site
 from peerwise.errors import ConfigError, ExchangeError, ParcelError, reason
-from peerwise.federation import PEERS_LEFT_OUT, Broadcast, Method, Session, answer_codes, check_sites, combine, combines
+from peerwise.federation import PEERS_LEFT_OUT, Broadcast, Method, Session, answer_codes, check_sites, next_broadcast
 from peerwise.federation.cleaning import LONGEST_REASON
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
@@ -188,13 +188,10 @@ class _Rounds:
         shared = LazyParcels({name: size for name, size in inbox.sizes.items() if inbox[name]}, inbox.__getitem__)
         names = sorted({*last["sites"], *inbox})
         broadcast = {**last, "round": round, "parcels": dict(inbox.digests), "sites": names}
-        if not shared and combines(self.method):
+        work = partial(next_broadcast, self.method, round, shared, None, memory, self.site.seed)
+        found, memory = self._tried(work, round, "the last broadcast stands") or (None, memory)
+        if found is None:  # after an error, too: a retry would fail again while all sites wait
             return memory, broadcast
-        work = partial(combine, self.method, round, shared, memory, self.site.seed)
-        done = self._tried(work, round, "the parcels cannot be combined")
-        if done is None:  # it would be so again, and everybody waits
-            return memory, broadcast
-        found, memory = done
         by_site = {ALL: found.content} if isinstance(found.content, Parcel) else found.content
         content = {name: dict(parcel) for name, parcel in by_site.items()}
         return memory, {**broadcast, "combined": round, "content": content, "left_out": dict(found.left_out)}
