@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,6 +14,7 @@ from parties import FEDERATION, Party
 
 from peerwise.checks import check_transport
 from peerwise.checks.transport import SITES
+from peerwise.errors import ConfigError, ExchangeError
 from peerwise.parcels import Parcel
 from peerwise.transport import (
     FolderTransport,
@@ -106,6 +109,29 @@ class AnySize(MemoryTransport):
         return Published(found.manifest, lambda sha256, size: blobs.get(sha256) or found.blob(sha256, size))
 
 
+class OneAtATime(MemoryTransport):
+    """One connection for all threads, such as that of sqlite3."""
+
+    busy = False
+
+    def _fetch(self, site: str, topic: str) -> Any:
+        assert not self.busy, "the connection is in use"
+        self.busy = True
+        time.sleep(0.01)
+        self.busy = False
+        return super()._fetch(site, topic)
+
+
+class Wearing(MemoryTransport):
+    published = 0
+
+    def _publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+        self.published += 1
+        if self.published > 20:
+            raise ConnectionError("no more room")
+        super()._publish(topic, manifest, blobs)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -114,12 +140,31 @@ class AnySize(MemoryTransport):
         (KeepsAll, "a blob that was replaced is not refused"),
         (Leaky, "changes when its publisher"),
         (AnySize, "where 3 are expected is not refused"),
+        (OneAtATime, "the connection is in use"),
     ],
 )
 def test_the_kit_says_what_is_wrong(wrong: type[MemoryTransport], message: str) -> None:
     shared = Shared()
     with pytest.raises(AssertionError, match=message):
         check_transport(lambda site: wrong(site, shared), patience=1)
+
+
+def test_what_a_publisher_raises_is_not_lost() -> None:
+    shared = Shared()
+    with pytest.raises(ExchangeError, match=r"publishing 'topic-7' failed.*no more room"):
+        check_transport(lambda site: Wearing(site, shared), patience=1)
+
+
+def test_a_factory_that_makes_nothing_is_told_so() -> None:
+    with pytest.raises(AssertionError, match=r"make\('north'\) returned None: expected a Transport, with name, pub"):
+        check_transport(lambda site: None)  # type: ignore[arg-type, return-value]
+
+
+def test_an_empty_transport_refuses_odd_names_too() -> None:
+    transport = MemoryTransport("a", Shared())
+    for call in (lambda: transport.list(".."), lambda: transport.fetch("a", ".."), lambda: transport.fetch("..", "b")):
+        with pytest.raises(ConfigError):
+            call()
 
 
 def test_the_kit_notices_a_transport_that_forgets() -> None:

@@ -15,7 +15,7 @@ from parties import Party
 from peerwise.errors import ExchangeError, NotTrusted, StorageError
 from peerwise.parcels import Parcel
 from peerwise.parcels.signed import Seen
-from peerwise.transport import FolderTransport, MemoryTransport, SignedTransport
+from peerwise.transport import FolderTransport, MemoryTransport, Published, SignedTransport
 from peerwise.transport.memory import Shared
 
 NAMES = ("a", "b", "c")
@@ -33,6 +33,32 @@ def party(tmp_path: Path) -> Party:
 
 def at(party: Party, shared: Shared, site: str) -> SignedTransport:
     return party.at(site, MemoryTransport(site, shared))
+
+
+class Unplugged(MemoryTransport):
+    """Of somebody else, with errors of its own: nothing here turns them into ours."""
+
+    def fetch(self, site: str, topic: str) -> Published | None:
+        found = super().fetch(site, topic)
+        if site == "b":
+            raise ConnectionError("the line is down")
+        return found if site != "c" or found is None else Published(found.manifest, self._no_blob)
+
+    def _no_blob(self, sha256: str, size: int) -> bytes:
+        raise KeyError(sha256)
+
+
+def test_errors_of_any_transport_cost_one_member(party: Party, shared: Shared) -> None:
+    for name in NAMES:
+        at(party, shared, name).publish("round-0", Parcel(w=np.ones(3)))
+    a = party.at("a", Unplugged("a", shared))
+    assert list(a.gather("round-0")) == ["a"]
+    assert [(site, "ConnectionError" in why, "KeyError" in why) for site, _, why in party.refused] == [
+        ("b", True, False),
+        ("c", False, True),
+    ]
+    with pytest.raises(ExchangeError, match="the line is down"):
+        a.fetch("b", "round-0")
 
 
 def test_an_older_version_that_is_put_back_is_refused(party: Party, shared: Shared) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from peerwise.errors import ConfigError, ExchangeError
+from peerwise.errors import ConfigError, ExchangeError, reason
 from peerwise.parcels import sha256
 from peerwise.transport import Published, Transport
 from peerwise.transport.base import MOST_MANIFEST
 
 SITES = ("north", "East", "10")  # not in alphabetical order
+VERBS = ("name", "publish", "list", "fetch", "close")
+THREADS = 8
 
 Make = Callable[[str], Transport]
 
@@ -28,8 +30,10 @@ def check_transport(make: Make, patience: float = 60.0) -> None:
     again for the same site it stands for a restart of that site, whose earlier transport was closed. What is published
     must be seen by all within ``patience`` seconds.
     """
-    sites = _Sites(make, {site: make(site) for site in SITES}, patience)
+    sites = _Sites(make, {}, patience)
     try:
+        for site in SITES:
+            sites.open(site)
         for number, check in enumerate(CHECKS):
             check(sites, f"topic-{number}")
     finally:
@@ -42,6 +46,12 @@ class _Sites:
     make: Make
     transports: dict[str, Transport]
     patience: float
+
+    def open(self, site: str) -> None:
+        made = self.make(site)
+        lacks = [verb for verb in VERBS if not hasattr(made, verb)]
+        assert not lacks, f"make({site!r}) returned {made!r}: expected a Transport, with {', '.join(lacks)}."
+        self.transports[site] = made
 
     def publish(self, site: str, topic: str, manifest: bytes, *blobs: bytes) -> None:
         self.transports[site].publish(topic, manifest, {sha256(blob): blob for blob in blobs})
@@ -65,8 +75,8 @@ class _Sites:
         )
 
     def restart(self, site: str) -> None:
-        self.transports[site].close()
-        self.transports[site] = self.make(site)
+        self.transports.pop(site).close()
+        self.open(site)
 
 
 def _all_see_all(sites: _Sites, topic: str) -> None:
@@ -157,18 +167,37 @@ def _a_reader_never_sees_half(sites: _Sites, topic: str) -> None:
         for version in versions[1:]:
             sites.publish("East", topic, version, version)
 
-    writer = threading.Thread(target=replace)
-    writer.start()
-    try:
-        while writer.is_alive():
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(replace)
+        while not writer.done():
             with suppress(ExchangeError):
                 found = sites.transports["north"].fetch("East", topic)
                 assert found is not None, "a topic is empty while it is replaced."
                 assert found.manifest in versions, "a reader sees half of a manifest."
                 blob = found.blob(sha256(found.manifest), len(found.manifest))
                 assert blob == found.manifest, "a reader sees half of a blob."
-    finally:
-        writer.join()
+        writer.result()
+
+
+def _many_threads_may_read(sites: _Sites, topic: str) -> None:
+    """As `SignedTransport.gather` does."""
+    blobs = {site: np.random.default_rng(place).bytes(300_000) for place, site in enumerate(SITES)}
+    for site in SITES:
+        sites.publish(site, topic, site.encode(), blobs[site])
+        sites.fetched("north", site, topic, site.encode())
+
+    def read(site: str) -> None:
+        blob, found = blobs[site], sites.transports["north"].fetch(site, topic)
+        assert found is not None, f"north does not see what {site} published."
+        assert found.blob(sha256(blob), len(blob)) == blob, f"north gets another blob than {site} published."
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            [*pool.map(read, SITES * THREADS)]
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{THREADS} threads cannot read at the same time: {reason(error)}") from error
 
 
 def _a_restart_loses_nothing(sites: _Sites, topic: str) -> None:
@@ -207,5 +236,6 @@ CHECKS: tuple[Callable[[_Sites, str], None], ...] = (
     _sizes_are_checked,
     _odd_names_are_refused,
     _a_reader_never_sees_half,
+    _many_threads_may_read,
     _a_restart_loses_nothing,
 )

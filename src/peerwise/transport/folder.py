@@ -11,7 +11,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
@@ -21,17 +21,10 @@ from typing import IO, Any, TypeVar
 from filelock import FileLock, Timeout
 
 from peerwise.errors import ConfigError, ExchangeError, ParcelError, StorageError, reason
-from peerwise.parcels.signed import peer_name, strict_json
+from peerwise.parcels.signed import strict_json
 from peerwise.parcels.signed.fields import NAME
 from peerwise.parcels.store import UNFINISHED, remove_leftovers, write_atomic
-from peerwise.transport.base import (
-    MOST_MANIFEST,
-    Published,
-    checked_blob,
-    checked_manifest,
-    checked_sha256,
-    checked_topic,
-)
+from peerwise.transport.base import MOST_MANIFEST, Blob, Transport, checked_sha256
 
 SECONDS = 120.0
 LOCK_SECONDS = 60.0  # to wait for another process of this site
@@ -41,7 +34,7 @@ ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, errno.ENXIO)  
 Result = TypeVar("Result")
 
 
-class FolderTransport:
+class FolderTransport(Transport):
     """``<site>/manifests/<topic>.json`` and ``<site>/blobs/<sha256>``: a site writes to its own folder alone, so who
     may write where can be left to the file system. Blobs are written before the manifest that names them and removed
     after it is replaced; ``<site>/lists/<topic>.json`` names the blobs that a topic needs, for the site itself.
@@ -50,13 +43,12 @@ class FolderTransport:
     """
 
     def __init__(self, url: str | Path, name: str, *, seconds: float = SECONDS) -> None:
-        self.name = peer_name(name)
+        super().__init__(name)
         self._files = _files_at(url)
         self._seconds = seconds
 
-    def publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
-        checked_manifest(manifest, self.name, checked_topic(topic))
-        keys = set(map(checked_sha256, blobs))
+    def _publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+        keys = set(blobs)
         with self._files.locked(self.name):
             before = self._needed(topic)
             if not keys <= before:
@@ -72,25 +64,19 @@ class FolderTransport:
                     self._files.remove(f"{self.name}/blobs/{key}")
                 self._write_needed(topic, keys)
 
-    def fetch(self, site: str, topic: str) -> Published | None:
-        manifest = self._read(f"{peer_name(site)}/manifests/{checked_topic(topic)}.json", MOST_MANIFEST + 1)
-        return (
-            None if manifest is None else Published(checked_manifest(manifest, site, topic), partial(self._blob, site))
-        )
+    def _fetch(self, site: str, topic: str) -> tuple[bytes, Blob] | None:
+        manifest = self._read(f"{site}/manifests/{topic}.json", MOST_MANIFEST + 1)
+        return None if manifest is None else (manifest, partial(self._blob, site))
 
-    def _blob(self, site: str, sha256: str, size: int) -> bytes:
-        found = self._read(f"{peer_name(site)}/blobs/{checked_sha256(sha256)}", size + 1)
-        return checked_blob(found, size, site, sha256)
+    def _blob(self, site: str, sha256: str, size: int) -> bytes | None:
+        return self._read(f"{site}/blobs/{sha256}", size + 1)
 
     def piece(self, sha256: str, offset: int, most: int) -> bytes | None:
         """A part of one of this site's own blobs; None if it is not there."""
         return self._files.read(f"{self.name}/blobs/{checked_sha256(sha256)}", most, offset)
 
-    def close(self) -> None:
-        """There is nothing to release."""
-
-    def list(self, topic: str) -> Sequence[str]:
-        file = f"{checked_topic(topic)}.json"
+    def _list(self, topic: str) -> Iterable[str]:
+        file = f"{topic}.json"
 
         def sites() -> Iterator[str]:
             for name in self._files.names("", folders=True):
@@ -134,13 +120,9 @@ def _within(seconds: float, what: str, call: Callable[[], Result]) -> Result:
     thread.join(seconds)
     if results:
         return results[0]
-    if not errors:
-        raise ExchangeError(f"{what} took longer than {seconds:g} seconds: is the folder reachable? Try again later.")
-    if isinstance(errors[0], ExchangeError):
+    if errors:
         raise errors[0]
-    raise ExchangeError(f"{what} failed ({reason(errors[0])}): is the folder reachable? Try again later.") from errors[
-        0
-    ]
+    raise ExchangeError(f"{what} took longer than {seconds:g} seconds: is the folder reachable? Try again later.")
 
 
 def _files_at(url: str | Path) -> _LocalFiles | _RemoteFiles:

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from peerwise.parcels.signed import peer_name
-from peerwise.transport.base import Published, checked_blob, checked_manifest, checked_sha256, checked_topic
+from peerwise.transport.base import Blob, Transport
 
 Shared = dict[str, dict[str, tuple[bytes, dict[str, bytes]]]]  # manifest and blobs by site and topic
 
 
-class MemoryTransport:
+class MemoryTransport(Transport):
     """Sites that are given the same ``shared`` dictionary see each other."""
 
     def __init__(self, name: str, shared: Shared) -> None:
-        self.name = peer_name(name)
+        super().__init__(name)
         self._shared = shared
 
-    def publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
-        checked_manifest(manifest, self.name, checked_topic(topic))
-        kept = {checked_sha256(key): bytes(data) for key, data in blobs.items()}
-        self._shared.setdefault(self.name, {})[topic] = bytes(manifest), kept
+    def _publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+        self._shared.setdefault(self.name, {})[topic] = manifest, dict(blobs)
 
-    def fetch(self, site: str, topic: str) -> Published | None:
-        found = self._shared.get(peer_name(site), {}).get(checked_topic(topic))
-        if found is None:
-            return None
-        manifest, blobs = found
-        return Published(
-            checked_manifest(manifest, site, topic),
-            lambda sha256, size: checked_blob(blobs.get(checked_sha256(sha256)), size, site, sha256),
-        )
+    def _list(self, topic: str) -> Iterable[str]:
+        return [site for site, topics in list(self._shared.items()) if topic in topics]
 
-    def close(self) -> None:
-        """There is nothing to release."""
-
-    def list(self, topic: str) -> Sequence[str]:
-        return sorted(site for site, topics in list(self._shared.items()) if checked_topic(topic) in topics)
+    def _fetch(self, site: str, topic: str) -> tuple[bytes, Blob] | None:
+        found = self._shared.get(site, {}).get(topic)
+        return found and (found[0], lambda sha256, size: found[1].get(sha256))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from peerwise.errors import ExchangeError, NotTrusted, ParcelError, reason
 from peerwise.parcels import LazyParcels, Parcel, sha256, write_atomic
 from peerwise.parcels.signed import Identity, Manifest, ManifestLimits, Roster, Seen, seal, unseal, withdrawal
-from peerwise.transport.base import Published, Transport, checked_sha256
+from peerwise.transport.base import Published, Transport, checked_sha256, exchange_errors
 
 ASKED_AT_ONCE, FETCHED_AT_ONCE = 32, 4
 PAUSES = 0.05, 1.0  # seconds between two looks at a round: the first, and the longest
@@ -101,7 +101,7 @@ class SignedTransport:
         NotTrusted or ParcelError: it may not be used; ExchangeError: it could not be read.
         """
         self.roster.key_of(site)
-        published = self.transport.fetch(site, topic)
+        published = self._found(site, topic)
         return None if published is None else self._verified(site, topic, published)
 
     def gather(self, topic: str, quorum: int = 0, deadline: float = 0.0) -> LazyParcels:
@@ -139,14 +139,19 @@ class SignedTransport:
     def _published_version(self, topic: str) -> int:
         """The version of our own that a process which was killed may have published without noting it."""
         try:
-            published = self.transport.fetch(self.name, topic)
+            published = self._found(self.name, topic)
             return self._manifest(self.name, topic, published.manifest).version if published else 0
         except (ParcelError, ExchangeError):  # expired, signed by a former key, or damaged: the time is above it
             return 0
 
+    def _found(self, site: str, topic: str) -> Published | None:
+        with exchange_errors(f"fetching {topic!r} of {site}"):  # a transport need not be a `Transport`
+            return self.transport.fetch(site, topic)
+
     def _publish(self, topic: str, data: bytes, blobs: Mapping[str, bytes]) -> Manifest:
         manifest = self._manifest(self.name, topic, data)  # what the others would refuse is not published
-        self.transport.publish(topic, data, blobs)
+        with exchange_errors(f"publishing {topic!r}"):
+            self.transport.publish(topic, data, blobs)
         self._seen.note(self.name, topic, manifest.version, manifest.digest)
         return manifest
 
@@ -165,7 +170,8 @@ class SignedTransport:
             known = path.read_bytes()
             if sha256(known) == key:  # what was damaged is fetched again
                 return known
-        data = published.blob(key, size)
+        with exchange_errors(f"fetching blob {key[:12]} of {site}"):
+            data = published.blob(key, size)
         if len(data) != size or sha256(data) != key:
             raise NotTrusted(
                 f"blob {key[:12]} of {site} is not what its manifest names ({len(data)} bytes): expected {size} bytes "
@@ -201,7 +207,7 @@ class _Gathering:
             self.refused.pop(site, None)
 
     def _fetched(self, site: str) -> Published | None:
-        return self._tried(site, lambda: self._signed.transport.fetch(site, self._topic))
+        return self._tried(site, lambda: self._signed._found(site, self._topic))
 
     def _checked(self, site: str, published: Published) -> SignedParcel:
         parcel = self._signed._verified(site, self._topic, published)

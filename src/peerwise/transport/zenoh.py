@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from peerwise.errors import ConfigError, ExchangeError, PeerwiseError, StorageError, reason
 from peerwise.parcels import sha256 as sha256_of
-from peerwise.parcels.signed import peer_name
-from peerwise.transport.base import Published, checked_blob, checked_manifest, checked_sha256, checked_topic
+from peerwise.transport.base import Blob, Transport, checked_blob
 from peerwise.transport.folder import FolderTransport
 from peerwise.transport.zenoh_access import CHUNK, key_root, own_keys
 
@@ -47,7 +46,7 @@ class TransferLimits:
     pause: float = 0.5
 
 
-class ZenohTransport:
+class ZenohTransport(Transport):
     """``publish`` writes to ``outbox``, from which any process of this site that was opened with ``serve`` answers the
     others. Interrupted transfers are kept in ``cache``, by site, and resumed by the next fetch of the same blob."""
 
@@ -62,7 +61,7 @@ class ZenohTransport:
         serve: bool = False,
         limits: TransferLimits | None = None,
     ) -> None:
-        self.name = peer_name(name)
+        super().__init__(name)
         self.session = session
         self._root = key_root(federation)
         self._outbox = FolderTransport(Path(outbox), name)
@@ -71,15 +70,18 @@ class ZenohTransport:
         # Also when the process ends without a close: the library aborts when its threads outlive the interpreter.
         self._stop = weakref.finalize(self, _stop, *(_served(session, federation, self._outbox) if serve else ([], [])))
 
-    def publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
+    def _publish(self, topic: str, manifest: bytes, blobs: Mapping[str, bytes]) -> None:
         self._outbox.publish(topic, manifest, blobs)
 
-    def fetch(self, site: str, topic: str) -> Published | None:
+    def _list(self, topic: str) -> Iterable[str]:
+        """The sites that are online now; whether they have published on the topic, they must be asked."""
+        return [*self.members(), *([self.name] if self._outbox.fetch(self.name, topic) else [])]
+
+    def _fetch(self, site: str, topic: str) -> tuple[bytes, Blob] | None:
         if site == self.name:
             return self._outbox.fetch(site, topic)
-        key = f"{self._root}/{peer_name(site)}/manifest/{checked_topic(topic)}"
-        found = self._get(site, key, time.monotonic() + self._limits.answer)
-        return None if found is None else Published(checked_manifest(found, site, topic), partial(self._blob, site))
+        found = self._get(site, f"{self._root}/{site}/manifest/{topic}", time.monotonic() + self._limits.answer)
+        return None if found is None else (found, partial(self._blob, site))
 
     def members(self) -> list[str]:
         """The sites that are being served now."""
@@ -91,14 +93,9 @@ class ZenohTransport:
         self._stop()
         self.session.close()
 
-    def list(self, topic: str) -> Sequence[str]:
-        """The sites that are online now; whether they have published on the topic, they must be asked."""
-        own = [self.name] if self._outbox.fetch(self.name, topic) else []
-        return sorted({*self.members(), *own})
-
     def _blob(self, site: str, sha256: str, size: int) -> bytes:
         until = time.monotonic() + self._limits.blob
-        path = self._part(site, checked_sha256(sha256))
+        path = self._part(site, sha256)
         try:
             with open(path, "r+b", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600)) as file:
                 data, resumed = self._filled(file, site, sha256, size, until)

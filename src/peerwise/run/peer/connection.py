@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from peerwise.errors import ExchangeError
+from peerwise.errors import ConfigError, ExchangeError
 from peerwise.registry import find_registered
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.transport import (
@@ -17,6 +17,7 @@ from peerwise.transport import (
     open_session,
     zenoh_config,
 )
+from peerwise.transport.base import exchange_errors
 
 OWN_SECONDS = 10.0  # to find this site's own live process
 
@@ -26,7 +27,13 @@ def outbox(peer: PeerFolder) -> Transport:
     meeting = peer.settings.meeting
     if meeting.is_live:
         return FolderTransport(_outbox(peer), peer.name)
-    transport: Transport = find_registered(meeting.transport, "transports")(meeting.folder, peer.name)
+    make = find_registered(meeting.transport, "transports")
+    with exchange_errors(f"opening transport {meeting.transport!r}"):
+        transport = make(meeting.folder, peer.name)
+    if not isinstance(transport, Transport):
+        raise ConfigError(
+            f"transport {meeting.transport!r} made {repr(transport)[:80]}: expected a peerwise.transport.Transport."
+        )
     return transport
 
 
