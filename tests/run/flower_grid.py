@@ -14,6 +14,8 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
+from peerwise.run.flower.records import tree_in, tree_record
+
 RUN_ID = 7
 Node = Callable[[Message, Context], Message]
 
@@ -28,7 +30,7 @@ class LocalGrid(Grid):
             node: context_to_proto(Context(RUN_ID, node, place(node), RecordDict(), dict(config))) for node in nodes
         }
         self.waiting: dict[str, Any] = {}
-        self.asked: list[tuple[int, int]] = []  # node and round
+        self.asked: list[tuple[int, int | None]] = []  # node and round
         self._ids = count()
 
     def set_run(self, run: Any) -> None:
@@ -55,7 +57,7 @@ class LocalGrid(Grid):
         for message in messages:
             name = f"message-{next(self._ids)}"
             message.metadata.__dict__["_message_id"] = name
-            self.asked.append((message.metadata.dst_node_id, message.content["request"]["round"]))
+            self.asked.append((message.metadata.dst_node_id, tree_in(message.content["request"])["round"]))
             self.waiting[name] = message_to_proto(message)
             found.append(name)
         return found
@@ -75,6 +77,19 @@ class LocalGrid(Grid):
             reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)
         self.contexts[node] = context_to_proto(context)  # as Flower does it, also where the client has failed
         return message_from_proto(message_to_proto(reply))
+
+
+def changed(node: Node, change: Callable[[dict[str, Any]], None]) -> Node:
+    """A node whose replies are changed."""
+
+    def other(message: Message, context: Context) -> Message:
+        reply = node(message, context)
+        tree = tree_in(reply.content["reply"])
+        change(tree)
+        reply.content["reply"] = tree_record(tree)
+        return reply
+
+    return other
 
 
 def start(server: ServerApp, grid: LocalGrid, config: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from peerwise.errors import ConfigError, ParcelError
 from peerwise.federation import Broadcast
 from peerwise.parcels import Parcel
 from peerwise.run.flower import FlowerSettings, write_app
-from peerwise.run.flower.records import Reply, read_request, record_of, request, tree_in, tree_record
+from peerwise.run.flower.records import Reply, read_request, request, tree_in, tree_record
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"]}
 
@@ -133,7 +133,7 @@ def test_one_parcel_for_all_and_nothing_at_all_arrive_too() -> None:
     assert broadcast == Broadcast(0, parcel, {"east": "it sent nonsense"})
     assert broadcast.content.nbytes == parcel.nbytes
     assert read_request(sent(request(0, None))) == (0, None)
-    assert read_request(sent(request(-1, Broadcast(2, {})))) == (None, Broadcast(2, {}))
+    assert read_request(sent(request(None, Broadcast(2, {})))) == (None, Broadcast(2, {}))
 
 
 def test_states_of_any_size_go_through_flowers_records() -> None:
@@ -164,13 +164,14 @@ def test_names_that_would_spoil_files_or_lines_are_refused(name: str) -> None:
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
+    content = Reply("north", 0, 0, [], None, [], None).content()
+    content["reply"] = tree_record({**tree_in(content["reply"]), "scores": [[0, "nan"]]})
     with pytest.raises(ParcelError, match="not finite"):
-        Reply.read(Reply("north", 0, 0, [(0, float("nan"))], None, [], None).content(), tested=False)
+        Reply.read(content, tested=False)
 
 
 def test_a_record_without_a_manifest_is_refused() -> None:
-    content = Reply("north", 0, 0, [], None, [], (b"{}", {})).content()
-    content["parcel"] = record_of((b"", {"x": b"y"}))
-    del content["parcel"]["manifest"]
+    content = Reply("north", 0, 0, [], None, [], None).content()
+    del content["reply"]["manifest"]
     with pytest.raises(ParcelError, match="manifest"):
         Reply.read(content, tested=False)

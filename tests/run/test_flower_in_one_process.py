@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flower_grid import RUN_ID, LocalGrid, places, start
+from flower_grid import RUN_ID, LocalGrid, changed, places, start
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from peerwise.errors import ExchangeError, ModelError
@@ -20,11 +20,13 @@ from peerwise.parcels import pack, read_tree, unpack
 from peerwise.run import run_method
 from peerwise.run.flower import FlowerSettings, client_app
 from peerwise.run.flower.client import app as client
-from peerwise.run.flower.records import packed_in, record_of
+from peerwise.run.flower.records import tree_in, tree_record
 from peerwise.run.flower.server import app as server
 from peerwise.run.simulate import federation
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"], "folds": 2, "epochs": 2}
+REPLY = {"name": "hungarian", "sent": 0, "received": 0, "scores": [], "best": None, "left_out": [], "parcel": None}
+REPLY["tested"] = None
 HOSPITALS = ["cleveland", "hungarian", "long_beach", "switzerland"]  # as nodes 11 to 14 have them
 Wrapped = Callable[[Message, Context], Message]
 
@@ -97,15 +99,13 @@ def test_a_client_that_fails_is_left_out_and_the_others_go_on_as_if_it_had_never
 def with_models(change: Callable[[bytes], bytes]) -> Wrapped:
     """A site that is as it should be, but for the models it sends."""
 
-    def node(message: Message, context: Context) -> Message:
-        reply: Message = client(message, context)
-        if "parcel" in reply.content:
-            tree = unpack(*packed_in(reply.content["parcel"]))
+    def other(reply: dict[str, Any]) -> None:
+        if reply["parcel"] is not None:
+            tree = unpack(*reply["parcel"])
             tree["models"] = {name: change(data) for name, data in tree["models"].items()}
-            reply.content["parcel"] = record_of(pack(tree))
-        return reply
+            reply["parcel"] = pack(tree)
 
-    return node
+    return changed(client, other)
 
 
 @pytest.mark.parametrize("change", [lambda data: b"no model", lambda data: data[:-2000]], ids=["garbage", "cut short"])
@@ -121,15 +121,13 @@ def test_a_model_that_does_not_pass_the_gate_costs_its_sender_alone(
 
 
 def test_a_parcel_that_was_changed_on_its_way_costs_its_sender_alone(tmp_path: Path) -> None:
-    def node(message: Message, context: Context) -> Message:
-        reply: Message = client(message, context)
-        if "parcel" in reply.content:
-            manifest, blobs = packed_in(reply.content["parcel"])
-            reply.content["parcel"] = record_of((manifest, {name: data[:-1] + b"?" for name, data in blobs.items()}))
-        return reply
+    def other(reply: dict[str, Any]) -> None:
+        if reply["parcel"] is not None:
+            manifest, blobs = reply["parcel"]
+            reply["parcel"] = manifest, {name: data[:-1] + b"?" for name, data in blobs.items()}
 
     settings = asked(tmp_path)
-    known, answers = run(settings, grid_of(settings, hungarian=node))
+    known, answers = run(settings, grid_of(settings, hungarian=changed(client, other)))
     answers.pop("hungarian")
     same(answers, in_process(settings, without="hungarian"))
     assert [(one["round"], one["site"]) for one in known["left_out"]] == [(round, "hungarian") for round in range(3)]
@@ -139,8 +137,12 @@ def test_a_parcel_that_was_changed_on_its_way_costs_its_sender_alone(tmp_path: P
     "content",
     [
         RecordDict(),
-        RecordDict({"site": ConfigRecord({"name": "hungarian"})}),
-        RecordDict({"site": ConfigRecord({"name": ["a"], "sent": "x"})}),
+        RecordDict({"reply": ConfigRecord({"name": "hungarian"})}),
+        RecordDict({"reply": tree_record({"name": "hungarian"})}),
+        RecordDict({"reply": tree_record({**REPLY, "sent": "x"})}),
+        RecordDict({"reply": tree_record({**REPLY, "scores": [1]})}),
+        RecordDict({"reply": tree_record({**REPLY, "parcel": [b"{}", {"x": 1}]})}),
+        RecordDict({"reply": tree_record({**REPLY, "left_out": [1] * 300_000})}),
     ],
 )
 def test_an_answer_that_is_none_costs_its_sender_alone(content: RecordDict, tmp_path: Path) -> None:
@@ -152,12 +154,8 @@ def test_an_answer_that_is_none_costs_its_sender_alone(content: RecordDict, tmp_
 
 
 def test_nobody_can_speak_in_the_name_of_another(tmp_path: Path) -> None:
-    def node(message: Message, context: Context) -> Message:
-        reply: Message = client(message, context)
-        reply.content["site"]["name"] = "cleveland"
-        return reply
-
     settings = asked(tmp_path)
+    node = changed(client, lambda reply: reply.update(name="cleveland"))
     known, answers = run(settings, grid_of(settings, hungarian=node))
     same(answers, in_process(settings, without="hungarian"))
     assert "calls itself 'cleveland'" in known["left_out"][0]["why"]
@@ -169,7 +167,7 @@ def test_a_site_that_says_nothing_is_waited_for_until_the_deadline_and_may_come_
     grid.silent = {12}
 
     def node(message: Message, context: Context) -> Message:
-        if message.content["request"]["round"] == 1:
+        if tree_in(message.content["request"])["round"] == 1:
             grid.silent = set()  # what hungarian says to round 0 now comes too late, but it is there again
         reply: Message = client(message, context)
         return reply
@@ -181,7 +179,7 @@ def test_a_site_that_says_nothing_is_waited_for_until_the_deadline_and_may_come_
     assert rounds[2] == HOSPITALS
     assert "no answer" in known["left_out"][0]["why"]
     assert sorted(answers) == HOSPITALS
-    assert [round for which, round in grid.asked if which == 12] == [0, 2, -1]
+    assert [round for which, round in grid.asked if which == 12] == [0, 2, None]
 
 
 def test_a_round_ends_with_the_quorum(tmp_path: Path) -> None:

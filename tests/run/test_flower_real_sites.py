@@ -24,7 +24,7 @@ from peerwise.run import run_method
 from peerwise.run.flower import FlowerSettings, finished
 from peerwise.run.flower.client import app as client
 from peerwise.run.flower.client import site_of
-from peerwise.run.flower.records import packed_in
+from peerwise.run.flower.records import tree_in
 from peerwise.run.flower.server import app as server
 from peerwise.run.peer.founding import found
 
@@ -71,7 +71,7 @@ class Recording(LocalGrid):
         found = super().pull_messages(message_ids)
         self.received = [
             *getattr(self, "received", []),
-            *(message.content for message in found if message.has_content()),
+            *(tree_in(message.content["reply"]) for message in found if message.has_content()),
         ]
         return found
 
@@ -86,14 +86,14 @@ def test_real_sites_answer_as_one_process_does_and_keep_their_rows(method: str, 
     grid.names = dict(zip(nodes, HOSPITALS, strict=True))
     start(server, grid, settings.config())
     assert not (tmp_path / "hub" / "answers.tree").exists(), "no answers leave a real site"
-    assert not any("tested" in content for content in grid.received)
+    assert all(reply["tested"] is None for reply in grid.received)
     for site in in_process(settings, ["mlp"]):
         with Worker() as worker, one_thread():
             ready, here = finished(tmp_path / site.name, method, worker)
             assert np.array_equal(answer(ready, here, site.test.X), answer(ready, site, site.test.X)), site.name
-        for content in grid.received:
-            if "parcel" in content:
-                manifest, blobs = packed_in(content["parcel"])
+        for reply in grid.received:
+            if reply["parcel"] is not None:
+                manifest, blobs = reply["parcel"]
                 assert not any(holds_rows(data, site.train) for data in (manifest, *blobs.values()))
     known = json.loads((tmp_path / "hub" / "results.json").read_text())
     assert sorted(known["sites"]) == HOSPITALS
@@ -117,7 +117,7 @@ def test_a_model_that_tells_of_few_rows_does_not_leave(tmp_path: Path) -> None:
 
     def node(message: Message, context: Context) -> Message:
         reply: Message = client(message, context)
-        sent.append(unpack(*packed_in(reply.content["parcel"])))
+        sent.append(unpack(*tree_in(reply.content["reply"])["parcel"]))
         return reply
 
     grid = LocalGrid({11: node}, settings.config(), nodes.__getitem__)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from peerwise.data import Sequences, Site
@@ -63,17 +63,16 @@ def _replied(config: Mapping[str, Any], message: Message, context: Context) -> M
 
 def _step(settings: FlowerSettings, message: Message, context: Context) -> Message:
     method, site, folder = site_of(settings, context.node_config)
-    kept = context.state
-    if kept.get("run", {}).get("run") != str(context.run_id):
-        kept = RecordDict()  # of another run
-    state, best = (tree_in(kept[key]) if key in kept else None for key in ("state", "best"))
+    kept = tree_in(context.state["session"]) if "session" in context.state else {}
+    if kept.get("run") != str(context.run_id):
+        kept = {}
     round, broadcast = read_request(message.content)
     left_out: dict[str, str] = {}
     parcel, tested = Parcel(), None
     with Worker() as worker, one_thread():
         site = site.replace(opener=worker.open)
         broadcast = _admitted(broadcast, site, worker, left_out)
-        session = Session(method, site, state, best)
+        session = Session(method, site, kept.get("state"), kept.get("best"))
         if round is not None:
             parcel = session.step(broadcast, round)
         else:
@@ -88,13 +87,9 @@ def _step(settings: FlowerSettings, message: Message, context: Context) -> Messa
     if round is None and folder is not None:
         tree = {"settings": settings.config(), "state": site.state}
         Store(folder / "flower").save(settings.method, tree)  # for `finished`
-    states = {"run": ConfigRecord({"run": str(context.run_id)}), "state": tree_record(site.state)}
-    if session.improved:
-        states["best"] = tree_record(session.best or {})
-    elif "best" in kept:
-        states["best"] = kept["best"]
     reply = Message(_reply(site, parcel, tested).content(), reply_to=message)
-    context.state = RecordDict(states)  # last, so that where anything fails the state is the one from before
+    now = {"run": str(context.run_id), "state": site.state, "best": session.best}
+    context.state = RecordDict({"session": tree_record(now)})  # last: where anything fails, it is the one from before
     return reply
 
 

@@ -1,76 +1,55 @@
-"""Parcels, states, requests and replies as Flower's records carry them: packed, never pickled."""
+"""Requests, replies and states as Flower's records carry them: each one packed tree, never pickled."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, RecordDict
 
 from peerwise.errors import ParcelError, reason
 from peerwise.federation import Broadcast
 from peerwise.parcels import LazyParcels, Parcel, pack, unpack
 from peerwise.parcels.parcel import size
-from peerwise.parcels.tree import MOST_SENT
+from peerwise.parcels.tree import MOST_SENT, MOST_VALUES
 
 MANIFEST = "manifest"
-LAST = -1  # stands for no round: all of them are over
 LONGEST_NAME = 200  # a site's name ends up in files and lines
-Packed = tuple[bytes, dict[str, bytes]]
-
-
-def record_of(packed: Packed) -> ArrayRecord:
-    blobs = {MANIFEST: packed[0], **packed[1]}
-    arrays = {name: Array(dtype="uint8", shape=(len(data),), stype="bytes", data=data) for name, data in blobs.items()}
-    return ArrayRecord(arrays)
-
-
-def packed_in(record: ArrayRecord) -> Packed:
-    """Unread: it is verified where it is unpacked."""
-    blobs = {name: bytes(array.data) for name, array in record.items()}
-    if MANIFEST not in blobs:
-        raise ParcelError(f"a record holds {sorted(blobs)[:5]}: expected a manifest and its blobs. Send it again.")
-    return blobs.pop(MANIFEST), blobs
+Packed = tuple[bytes, dict[str, bytes]]  # as an item of another tree it is carried unread
 
 
 def tree_record(tree: Mapping[str, Any]) -> ArrayRecord:
-    return record_of(pack(tree))
+    manifest, blobs = pack(tree)
+    named = {MANIFEST: manifest, **blobs}
+    return ArrayRecord({name: Array("uint8", (len(data),), "bytes", data) for name, data in named.items()})
 
 
-def tree_in(record: ArrayRecord) -> dict[str, Any]:
-    return unpack(*packed_in(record))
+def tree_in(record: Mapping[str, Any], most_values: int = MOST_VALUES) -> dict[str, Any]:
+    blobs = {name: bytes(array.data) for name, array in record.items()}
+    if MANIFEST not in blobs:
+        raise ParcelError(f"a record holds {sorted(blobs)[:5]}: expected a manifest and its blobs. Send it again.")
+    return unpack(blobs.pop(MANIFEST), blobs, most_values)
 
 
-def request(round: int, broadcast: Broadcast | None) -> RecordDict:
-    """To share in a round, after absorbing a broadcast whose content is packed."""
-    content, names, packed = RecordDict(), list[str](), None if broadcast is None else broadcast.content
-    if isinstance(packed, tuple):
-        content["broadcast"] = record_of(packed)
-    else:
-        names = list(packed or {})
-        for number, name in enumerate(names):
-            content[f"broadcast.{number}"] = record_of((packed or {})[name])
-    combined, left_out = (-1, {}) if broadcast is None else (broadcast.round, broadcast.left_out)
-    without: dict[str, list[str]] = {"left_out": list(left_out), "reasons": list(left_out.values())}
-    content["request"] = ConfigRecord({"round": round, "combined": combined, "sites": names, **without})
-    return content
+def request(round: int | None, broadcast: Broadcast | None) -> RecordDict:
+    """To share in a round, None after the last, after absorbing a broadcast whose content is packed."""
+    return RecordDict({"request": tree_record({"round": round, "broadcast": broadcast and vars(broadcast)})})
 
 
 def read_request(content: RecordDict) -> tuple[int | None, Broadcast | None]:
-    """The round to share in, None after the last, and the broadcast. A parcel is read when it is asked for: one that
-    cannot be read excludes its sender alone."""
-    about = content["request"]
-    round, combined = None if about["round"] == LAST else int(about["round"]), int(about["combined"])
-    if combined < 0:
-        return round, None
-    left_out = dict(zip(about["left_out"], about["reasons"], strict=True))
-    if "broadcast" in content:
-        return round, Broadcast(combined, Parcel.decode(*packed_in(content["broadcast"])), left_out)
-    packed = {str(name): packed_in(content[f"broadcast.{number}"]) for number, name in enumerate(about["sites"])}
-    sizes = {name: size(*packed[name]) for name in sorted(packed)}
-    return round, Broadcast(combined, LazyParcels(sizes, lambda name: Parcel.decode(*packed[name])), left_out)
+    """Where the broadcast holds parcels by site, one is read when it is asked for: one that cannot be read excludes its
+    sender alone."""
+    tree = tree_in(content["request"])
+    if tree["broadcast"] is None:
+        return tree["round"], None
+    broadcast = Broadcast(**tree["broadcast"])
+    packed = broadcast.content
+    if isinstance(packed, list):
+        return tree["round"], replace(broadcast, content=Parcel.decode(*packed))
+    sizes = {name: size(*packed[name]) for name in packed}
+    return tree["round"], replace(broadcast, content=LazyParcels(sizes, lambda name: Parcel.decode(*packed[name])))
 
 
 @dataclass(frozen=True)
@@ -89,30 +68,24 @@ class Reply:
     tested: dict[str, Any] | None = None
 
     def content(self) -> RecordDict:
-        about: dict[str, Any] = {"name": self.name, "sent": self.sent, "received": self.received}
-        about |= {"rounds": [round for round, _ in self.scores], "scores": [score for _, score in self.scores]}
-        about |= {"best": -1 if self.best is None else self.best, "left_out": self.left_out}
-        content = RecordDict({"site": ConfigRecord(about)})
-        if self.parcel is not None:
-            content["parcel"] = record_of(self.parcel)
-        if self.tested is not None:
-            content["tested"] = tree_record(self.tested)
-        return content
+        tested = None if self.tested is None else pack(self.tested)
+        return RecordDict({"reply": tree_record({**vars(self), "tested": tested})})
 
     @classmethod
     def read(cls, content: RecordDict, *, tested: bool) -> Reply:
         """Refused unless it is as `content` makes it; answers on test rows are read where they are expected."""
         try:
-            about = content["site"]
+            tree = tree_in(content["reply"], MOST_SENT)
+            answers = _packed(tree["tested"]) if tested else None
             found = cls(
-                name=str(about["name"]),
-                sent=int(about["sent"]),
-                received=int(about["received"]),
-                scores=[(int(at), float(score)) for at, score in zip(about["rounds"], about["scores"], strict=True)],
-                best=None if about["best"] < 0 else int(about["best"]),
-                left_out=[str(model)[:LONGEST_NAME] for model in about["left_out"]],
-                parcel=packed_in(content["parcel"]) if "parcel" in content else None,
-                tested=unpack(*packed_in(content["tested"]), MOST_SENT) if tested and "tested" in content else None,
+                name=str(tree["name"]),
+                sent=int(tree["sent"]),
+                received=int(tree["received"]),
+                scores=[(int(round), float(score)) for round, score in tree["scores"]],
+                best=None if tree["best"] is None else int(tree["best"]),
+                left_out=[str(model)[:LONGEST_NAME] for model in tree["left_out"]],
+                parcel=_packed(tree["parcel"]),
+                tested=None if answers is None else unpack(*answers, MOST_SENT),
             )
         except Exception as error:
             raise ParcelError(f"its reply cannot be read ({reason(error)}): expected one of Peerwise's.") from error
@@ -122,3 +95,12 @@ class Reply:
         if not all(math.isfinite(score) for _, score in found.scores):
             raise ParcelError("its scores are not finite: expected accuracies.")
         return found
+
+
+def _packed(node: Any) -> Packed | None:
+    if node is None:
+        return None
+    manifest, blobs = node
+    if not all(isinstance(data, bytes) for data in (manifest, *blobs.values())):
+        raise ParcelError("a parcel that is not packed: expected a manifest and its blobs.")
+    return manifest, blobs

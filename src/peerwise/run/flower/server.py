@@ -17,7 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 from peerwise.errors import ExchangeError, ModelError, NotTrusted, ParcelError, PeerwiseError, reason
 from peerwise.federation import Broadcast, Memory, combines, next_broadcast
 from peerwise.parcels import Parcel, write_atomic, write_tree
-from peerwise.run.flower.records import LAST, Packed, Reply, request
+from peerwise.run.flower.records import Packed, Reply, request
 from peerwise.run.flower.settings import FlowerSettings
 
 # Errors after which a node may well reply the next time; after any other it takes no further part.
@@ -63,7 +63,7 @@ class Hub:
             parcels = {name: packed for name in sorted(replies) if (packed := replies[name].parcel) is not None}
             self._combine(round, parcels)
             log.info("round %d: %s", round, ", ".join(parcels) or "no parcels")
-        self._replies(LAST)
+        self._replies(None)
         self._save()
 
     def _wait_for_nodes(self) -> None:
@@ -80,13 +80,13 @@ class Hub:
     def _nodes(self) -> list[int]:
         return sorted(self.grid.get_node_ids())
 
-    def _replies(self, round: int) -> dict[str, Reply]:
+    def _replies(self, round: int | None) -> dict[str, Reply]:
         """By name, once a quorum has replied or time is up; after the last round all are waited for."""
         contents, errors = dict[int, RecordDict](), dict[int, str]()
         self._pull((), contents, errors)  # late replies
         nodes = [node for node in self._nodes() if node not in self.failed and node not in self.busy.values()]
         sent = self._push(round, nodes)
-        quorum, until = 0 if round == LAST else self.settings.quorum, time.monotonic() + self.settings.deadline
+        quorum, until = 0 if round is None else self.settings.quorum, time.monotonic() + self.settings.deadline
         while True:
             self._pull(sent, contents, errors)
             waiting = [node for message, node in sent.items() if message in self.busy]
@@ -98,7 +98,7 @@ class Hub:
         replies: dict[str, Reply] = {}
         for node, content in sorted(contents.items()):
             try:
-                reply = Reply.read(content, tested=round == LAST and bool(self.settings.research))
+                reply = Reply.read(content, tested=round is None and bool(self.settings.research))
                 replies[self._named(node, reply.name)] = reply
             except PeerwiseError as error:
                 self.failed.add(node)
@@ -111,11 +111,13 @@ class Hub:
         self._note(replies)
         return replies
 
-    def _push(self, round: int, nodes: list[int]) -> dict[str, int]:
+    def _push(self, round: int | None, nodes: list[int]) -> dict[str, int]:
         """The nodes by the message that each was sent."""
         ttl = max(DEFAULT_TTL, 2 * self.settings.deadline)
+        contents = self._requests(round, nodes)
         messages = [
-            Message(self._request(round, node), node, MessageType.TRAIN, ttl=ttl, group_id=str(round)) for node in nodes
+            Message(content, node, MessageType.TRAIN, ttl=ttl, group_id=str(round))
+            for content, node in zip(contents, nodes, strict=True)
         ]
         sent = dict(zip(self.grid.push_messages(messages), nodes, strict=True))
         if None in sent:
@@ -123,13 +125,13 @@ class Hub:
         self.busy |= sent
         return sent
 
-    def _request(self, round: int, node: int) -> RecordDict:
+    def _requests(self, round: int | None, nodes: Collection[int]) -> list[RecordDict]:
         broadcast = self.broadcast
-        if broadcast is not None and self.method.addresses_sites and isinstance(broadcast.content, Mapping):
-            name = self.names.get(node, "")
-            mine = {name: broadcast.content[name]} if name in broadcast.content else {}
-            broadcast = replace(broadcast, content=mine)
-        return request(round, broadcast)
+        if broadcast is None or not self.method.addresses_sites or not isinstance(broadcast.content, Mapping):
+            return [request(round, broadcast)] * len(nodes)
+        names = [self.names.get(node, "") for node in nodes]
+        parts = [{name: broadcast.content[name]} if name in broadcast.content else {} for name in names]
+        return [request(round, replace(broadcast, content=part)) for part in parts]
 
     def _pull(self, current: Collection[str], contents: dict[int, RecordDict], errors: dict[int, str]) -> None:
         """What has come: replies to ``current`` messages, and errors."""
@@ -179,9 +181,9 @@ class Hub:
                 self._leave_out(round, name, reason(error))
         return {name: parcel for name, parcel in found.items() if parcel}
 
-    def _leave_out(self, round: int, name: str, why: str) -> None:
+    def _leave_out(self, round: int | None, name: str, why: str) -> None:
         log.warning("%s is left out: %s", name, why)
-        self.results["left_out"].append({"round": None if round == LAST else round, "site": name, "why": why})
+        self.results["left_out"].append({"round": round, "site": name, "why": why})
 
     def _note(self, replies: Mapping[str, Reply]) -> None:
         for name, reply in replies.items():
