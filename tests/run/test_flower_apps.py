@@ -22,8 +22,8 @@ from peerwise.cli import flower as verb
 from peerwise.errors import ConfigError, ParcelError
 from peerwise.federation import Broadcast
 from peerwise.parcels import Parcel
-from peerwise.run.flower import FlowerSettings, write_app
 from peerwise.run.flower.records import Reply, read_request, request, tree_in, tree_record
+from peerwise.run.flower.settings import FlowerSettings, write_app
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"]}
 

@@ -14,7 +14,7 @@ from peerwise.federation import answer
 from peerwise.models import one_thread
 from peerwise.parcels import read_tree
 from peerwise.run import run_method
-from peerwise.run.flower import FlowerSettings
+from peerwise.run.flower.settings import FlowerSettings
 from peerwise.run.simulate import federation
 
 SITES = ("site-0", "site-1", "site-2")

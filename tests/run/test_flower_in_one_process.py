@@ -18,10 +18,11 @@ from peerwise.methods import Method
 from peerwise.models import one_thread
 from peerwise.parcels import pack, read_tree, unpack
 from peerwise.run import run_method
-from peerwise.run.flower import FlowerSettings, client_app
 from peerwise.run.flower.client import app as client
+from peerwise.run.flower.client import client_app
 from peerwise.run.flower.records import tree_in, tree_record
 from peerwise.run.flower.server import app as server
+from peerwise.run.flower.settings import FlowerSettings
 from peerwise.run.simulate import federation
 
 HEART = {"dataset": "heart_disease", "models": ["mlp"], "folds": 2, "epochs": 2}

@@ -21,11 +21,11 @@ from peerwise.models.worker import Worker
 from peerwise.parcels import unpack
 from peerwise.parcels.egress import holds_rows
 from peerwise.run import run_method
-from peerwise.run.flower import FlowerSettings, finished
 from peerwise.run.flower.client import app as client
-from peerwise.run.flower.client import site_of
+from peerwise.run.flower.client import finished, site_of
 from peerwise.run.flower.records import tree_in
 from peerwise.run.flower.server import app as server
+from peerwise.run.flower.settings import FlowerSettings
 from peerwise.run.peer.founding import found
 
 HOSPITALS = ["cleveland", "hungarian", "long_beach", "switzerland"]
