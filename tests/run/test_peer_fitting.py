@@ -215,6 +215,16 @@ def test_contributions_that_cannot_be_read_are_left_out_and_named(formed_sites: 
     assert "expected finite scores" in fitted(sites, worker)["left_out"]["scores@south"]
 
 
+def test_contributions_that_cannot_be_fetched_are_noted(formed_sites: Sites, worker: Worker) -> None:
+    sites = joined(formed_sites, worker, "stacking")
+    sites.signed("south").publish("afterwards", Parcel(contribution=np.zeros(1)))
+    sites.shown("south", "afterwards").write_bytes(b"{}")
+    for _ in range(2):
+        fitted(sites, worker)
+    noted = [line for line in sites.told("north", "left out") if line["about"] == "afterwards"]
+    assert [line["site"] for line in noted] == ["south"]
+
+
 def test_a_method_with_rounds_is_not_fitted_from_what_is_published(formed_sites: Sites, worker: Worker) -> None:
     formed_sites.change("north", method="fedavg", models=["mlp"])
     with pytest.raises(ConfigError, match="expected a method that publishes models"):

@@ -74,10 +74,6 @@ class SignedTransport:
         self._cache = None if cache is None else Path(cache)
 
     @property
-    def caches(self) -> bool:
-        return self._cache is not None
-
-    @property
     def name(self) -> str:
         return self.transport.name
 
@@ -225,7 +221,8 @@ class _Gathering:
         self._final[site] = final
         if self._tried(site, lambda: unseal(parcel.manifest, blobs)) is None:
             return None
-        return parcel if self._signed.caches else SignedParcel(parcel.manifest, lambda key, size: blobs[key])
+        kept = SignedParcel(parcel.manifest, lambda key, size: blobs[key])
+        return kept if self._signed._cache is None else parcel
 
     def _fits(self, manifest: Manifest, others: Mapping[str, SignedParcel]) -> bool:
         before = sum(one.manifest.nbytes for one in (*others.values(), *self.found.values()))

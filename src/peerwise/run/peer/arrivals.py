@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from peerwise.parcels.signed import Ledger, Manifest
 from peerwise.parcels.signed.editions import edition
 from peerwise.run.peer.folder import PeerFolder
 
+SECONDS = re.compile(r"[0-9]+ seconds")  # elapsed, ignored when comparing reasons
 Decided = Literal["accepted", "refused", "waiting"]
 
 
@@ -148,3 +150,12 @@ def forget_older(peer: PeerFolder) -> None:
 
 def _place(site: str, version: int) -> str:
     return f"sites/{site}/{version:016d}"  # beside the blobs, whatever a site is called
+
+
+def note_once(peer: PeerFolder, site: str, about: str, why: str, **facts: Any) -> None:
+    """Every exclusion is in the ledger with its reason; the same one is not written at every pull."""
+    told = [line for line in peer.ledger.lines() if line["what"] == "left out"]
+    told = [line for line in told if (line["site"], line["about"]) == (site, about)]
+    same = bool(told) and SECONDS.sub("", told[-1]["why"]) == SECONDS.sub("", why)
+    if not same or any(told[-1].get(name) != value for name, value in facts.items()):
+        peer.ledger.add("left out", site=site, about=about, why=why, **facts)

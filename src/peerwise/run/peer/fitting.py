@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from peerwise.data import Inputs, Rows, Sequences, Site
 from peerwise.data.task import Task
-from peerwise.errors import ConfigError, ExchangeError, ParcelError
+from peerwise.errors import ConfigError, ExchangeError, ParcelError, reason
 from peerwise.federation import (
     PEERS_LEFT_OUT,
     Broadcast,
@@ -32,7 +31,8 @@ from peerwise.methods.own_models import mean_probabilities
 from peerwise.metrics import LOWER_IS_BETTER, accuracy, scores
 from peerwise.models import one_thread
 from peerwise.models.worker import Worker
-from peerwise.run.peer.arrivals import in_use, parcel_of
+from peerwise.parcels import Parcel
+from peerwise.run.peer.arrivals import in_use, note_once, parcel_of
 from peerwise.run.peer.assurance import assured
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.methods import is_published, made_method, method_of
@@ -46,61 +46,64 @@ FORMAT = 3
 
 
 def fit(
-    peer: PeerFolder,
-    worker: Worker,
-    transport: Transport | None = None,
-    *,
-    use_peers: bool = False,
-    held_already: bool = False,
+    peer: PeerFolder, worker: Worker, transport: Transport | None = None, *, use_peers: bool = False
 ) -> dict[str, Any]:
-    """For methods that exchange models once. Without any peer the own models answer, as ever. With a ``transport``,
-    what a method shares after that (who has contributed how much) is published and fetched as well.
+    """For methods that exchange models once. Without peers, the site's own models answer. With a ``transport``, what a
+    method shares after that (who has contributed how much) is published and fetched as well.
 
     Where the method is worse than the own models on the validation rows, by the task's metric, the bundle answers with
     the own models, unless ``use_peers``.
     """
+    with peer.held():
+        return fit_held(peer, worker, transport, use_peers=use_peers)
+
+
+def fit_held(
+    peer: PeerFolder, worker: Worker, transport: Transport | None = None, *, use_peers: bool
+) -> dict[str, Any]:
+    """`fit` in a folder that the caller holds."""
     method = method_of(peer)
     if not is_published(method):
         raise ConfigError(f"{method.called} has {method.rounds} rounds: expected a method that publishes models.")
-    with nullcontext() if held_already else peer.held():
-        site = peer.site().replace(opener=worker.open)
-        used = in_use(peer)
-        check_sites(method, [site])
-        with one_thread():
-            session = Session(method, site)
-            later = isinstance(method, OneShot)  # it asks one model after the other
-            parcels = {name: parcel_of(peer, used[name], later=later) for name in used}
-            parcels[peer.name] = session.step(None, 0)
-            broadcast = combine(method, 0, dict(sorted(parcels.items())), {}, site.seed)[0]
-            content = broadcast.content if combines(method) else usable(method, broadcast.content, {})[0]
-            before = copy.deepcopy(site.state)
-            session.step(broadcast, 1, shares=False)
-            if method.rounds > 1 and transport is not None:
-                _afterwards(peer, session, transport, list(used))
-            seen = Seen()
-            report = {
-                **measured(peer, method, site.replace(state=before), content, seen),
-                "peers": {name: arrival.version for name, arrival in used.items()},
-                "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
-                "fell_back": site.state.get(FELL_BACK),
-                "instability": _instability(method, site),
-                "chosen_on_validation": False,
-            }
-        return saved(peer, method, site, seen, report, use_peers=use_peers)
+    site = peer.site().replace(opener=worker.open)
+    used = in_use(peer)
+    check_sites(method, [site])
+    with one_thread():
+        session = Session(method, site)
+        later = isinstance(method, OneShot)  # it asks one model after the other
+        parcels = {name: parcel_of(peer, used[name], later=later) for name in used}
+        parcels[peer.name] = session.step(None, 0)
+        broadcast = combine(method, 0, dict(sorted(parcels.items())), {}, site.seed)[0]
+        content = broadcast.content if combines(method) else usable(method, broadcast.content, {})[0]
+        before = copy.deepcopy(site.state)
+        session.step(broadcast, 1, shares=False)
+        if method.rounds > 1 and transport is not None:
+            _afterwards(peer, session, transport, list(used))
+        seen = Seen()
+        report = {
+            **measured(peer, method, site.replace(state=before), content, seen),
+            "peers": {name: arrival.version for name, arrival in used.items()},
+            "left_out": dict(site.state.get(PEERS_LEFT_OUT, {})),
+            "fell_back": site.state.get(FELL_BACK),
+            "instability": _instability(method, site),
+            "chosen_on_validation": False,
+        }
+    return saved(peer, method, site, seen, report, use_peers=use_peers)
 
 
 def _afterwards(peer: PeerFolder, session: Session, transport: Transport, peers: list[str]) -> None:
     """Share once more what only this round can tell, and absorb what peers have shared of it by now."""
     parcels = {peer.name: session.step(None, 1)}
     signed = peer.signed(transport)
-    with suppress(ParcelError, ExchangeError):  # of a list that has ended
-        if parcels[peer.name]:
-            signed.publish(AFTERWARDS, parcels[peer.name])
-    for name in peers:
-        with suppress(ParcelError, ExchangeError):
-            found = signed.fetch(name, AFTERWARDS)
-            if found is not None:
-                parcels[name] = found.read()
+    for name in (peer.name, *peers):
+        try:
+            if name != peer.name:
+                found = signed.fetch(name, AFTERWARDS)
+                parcels[name] = Parcel() if found is None else found.read()
+            elif parcels[name]:
+                signed.publish(AFTERWARDS, parcels[name])
+        except (ParcelError, ExchangeError) as error:
+            note_once(peer, name, AFTERWARDS, reason(error))
     session.step(Broadcast(1, {name: parcel for name, parcel in parcels.items() if parcel}), 2, shares=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -19,8 +18,17 @@ from peerwise.parcels.card import check_card
 from peerwise.parcels.gate import Gate, ModelFacts, admitted_models, checked_models
 from peerwise.parcels.promise import promising
 from peerwise.parcels.signed import Manifest
-from peerwise.run.peer.arrivals import Decided, arrivals, decisions, forget, forget_older, in_use, keep_arrival
-from peerwise.run.peer.fitting import bundle_about, fit, fitted_with
+from peerwise.run.peer.arrivals import (
+    Decided,
+    arrivals,
+    decisions,
+    forget,
+    forget_older,
+    in_use,
+    keep_arrival,
+    note_once,
+)
+from peerwise.run.peer.fitting import bundle_about, fit_held, fitted_with
 from peerwise.run.peer.folder import PeerFolder
 from peerwise.run.peer.membership import show_list
 from peerwise.transport import SignedParcel, SignedTransport, Transport
@@ -28,8 +36,6 @@ from peerwise.transport import SignedParcel, SignedTransport, Transport
 TOPIC = "models"
 FETCHED = "fetched"
 TRIED = 256  # own rows on which a peer's model must keep its contract before anybody looks at it
-
-SECONDS = re.compile(r"[0-9]+ seconds")  # since something: all that changes in what is the same reason
 
 Outcome = dict[str, Any]
 
@@ -245,13 +251,4 @@ def _honour(peer: PeerFolder, worker: Worker) -> dict[str, Any] | None:
     gone = sorted(site for site in held if site not in allowed)
     if not gone:
         return None
-    return {"without": gone, **fit(peer, worker, use_peers=about["use_peers"], held_already=True)}
-
-
-def note_once(peer: PeerFolder, site: str, about: str, why: str, **facts: Any) -> None:
-    """Every exclusion is in the ledger with its reason; the same one is not written at every pull."""
-    told = [line for line in peer.ledger.lines() if line["what"] == "left out"]
-    told = [line for line in told if (line["site"], line["about"]) == (site, about)]
-    same = bool(told) and SECONDS.sub("", told[-1]["why"]) == SECONDS.sub("", why)
-    if not same or any(told[-1].get(name) != value for name, value in facts.items()):
-        peer.ledger.add("left out", site=site, about=about, why=why, **facts)
+    return {"without": gone, **fit_held(peer, worker, use_peers=about["use_peers"])}

@@ -23,9 +23,10 @@ from peerwise.models import one_thread
 from peerwise.models.worker import Worker
 from peerwise.parcels import LazyParcels, Parcel, Store
 from peerwise.parcels.signed.fields import NAME
+from peerwise.run.peer.arrivals import note_once
 from peerwise.run.peer.fitting import compared, own_answers, saved
 from peerwise.run.peer.folder import PeerFolder
-from peerwise.run.peer.pulling import note_once, take_list
+from peerwise.run.peer.pulling import take_list
 from peerwise.run.peer.record import Seen
 from peerwise.transport import Transport
 
