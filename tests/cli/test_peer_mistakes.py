@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from peer_windows import found, hospital_tables, join, peerwise, refused, right
+
+from packages import installed
 
 OF_A_FOLDER = ("doctor", "train", "preview", "publish", "live", "pull", "review", "fit", "status")
 
@@ -51,6 +54,8 @@ FOUND = "--data ROWS --target diagnosis"
         (f"{FOUND} --meet m --models fores", "did you mean 'forest'?"),
         (f"{FOUND} --meet m --models resnet18", "takes image rows"),
         (f"{FOUND} --meet m --method fedes", "did you mean 'feddes'?"),
+        (f"{FOUND} --meet m --set meeting.transport=pigeon", "meeting: unknown transport 'pigeon'"),
+        (f"{FOUND} --meet m --set name.first=x", "name is {'first': 'x'}: expected text"),
         (f"{FOUND} --meet m --set ask=sometimes", "expected 'first' or 'always' or 'never'"),
         (f"{FOUND} --meet m --set aks=always", "did you mean 'ask'?"),
         (f"{FOUND} --meet m --set ask", "expected KEY=VALUE"),
@@ -74,6 +79,17 @@ def test_init_refuses_what_cannot_be_meant(
     given = [str(tables["cleveland"]) if part == "ROWS" else part for part in arguments.split()]
     assert says in refused("init", "site", *given)
     assert not (tmp_path / "site" / "peerwise.toml").exists()
+
+
+def test_a_founder_meets_by_the_transport_of_a_package(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"peerwise.transports": {"acme_wire": "acme:Wire"}}
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "package", entries)))
+    rows, wire = tables["cleveland"], ("--meet", "acme-7", "--set", "meeting.transport=acme_wire")
+    right("init", tmp_path / "north", "--data", rows, "--target", "diagnosis", *wire)
+    meeting = tomllib.loads((tmp_path / "north" / "peerwise.toml").read_text())["meeting"]
+    assert (meeting["folder"], meeting["transport"]) == ("acme-7", "acme_wire")
 
 
 def test_a_fingerprint_that_is_missing_or_wrong_stops_both_sides(pair: Path, tables: dict[str, Path]) -> None:

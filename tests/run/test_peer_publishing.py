@@ -17,7 +17,7 @@ from peerwise.errors import ConfigError, MayNotLeave, PeerwiseError
 from peerwise.models.worker import Worker
 from peerwise.parcels.egress import holds_rows
 from peerwise.parcels.signed import canonical, opened
-from peerwise.run.peer import preview, publish, status, train, withdraw
+from peerwise.run.peer import outbox, preview, publish, status, train, withdraw
 from peerwise.transport import FolderTransport
 
 
@@ -251,3 +251,32 @@ def test_a_transport_that_no_package_offers_is_refused(formed_sites: Sites) -> N
     formed_sites.change("north", meeting={"folder": "meeting", "transport": "pigeon"})
     with pytest.raises(ConfigError, match=r"meeting: unknown transport 'pigeon'. Choices: folder"):
         formed_sites.publish("north")
+
+
+@pytest.mark.parametrize(("made", "says"), [("nothing", "made None: expected a"), ("dropped", "OSError: no wire")])
+def test_what_a_package_offers_in_place_of_a_transport_is_refused(
+    made: str, says: str, formed_sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"peerwise.transports": {"pigeon": f"{__name__}:{made}"}}
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "package", entries)))
+    formed_sites.change("north", meeting={"folder": "meeting", "transport": "pigeon"})
+    with pytest.raises(PeerwiseError, match=says):
+        outbox(formed_sites["north"])
+
+
+def nothing(address: str, name: str) -> None:
+    return None
+
+
+def dropped(address: str, name: str) -> None:
+    raise OSError("no wire")
+
+
+def test_a_transport_is_not_passed_over_where_the_site_listens(
+    formed_sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = {"peerwise.transports": {"pigeon": f"{__name__}:Pigeon"}}
+    monkeypatch.syspath_prepend(str(installed(tmp_path / "package", entries)))
+    formed_sites.change("north", meeting={"listen": "127.0.0.1:7447", "transport": "pigeon"})
+    with pytest.raises(ConfigError, match=r"meeting has transport 'pigeon' and listen '127.* meet over Zenoh"):
+        outbox(formed_sites["north"])

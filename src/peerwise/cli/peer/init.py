@@ -34,7 +34,12 @@ def add_to(verbs: Any) -> None:
     )
     parser.add_argument("--name", help="of the site (default: that of the folder)")
     meet = parser.add_argument_group("where the members meet")
-    meet.add_argument("--meet", metavar="FOLDER", help="a folder that all members see, or an fsspec URL")
+    meet.add_argument(
+        "--meet",
+        metavar="FOLDER",
+        help="a folder that all members see, an fsspec URL, or an address "
+        "for the transport that --set meeting.transport=NAME names",
+    )
     meet.add_argument("--listen", metavar="HOST:PORT", help="at which this site can be reached")
     meet.add_argument("--connect", action="append", default=[], metavar="HOST:PORT", help="a member to call first")
     found = parser.add_argument_group("founding")
@@ -55,7 +60,13 @@ def add_to(verbs: Any) -> None:
     site.add_argument("--time", metavar="COLUMN", help="a local column: when a row was seen")
     site.add_argument("--licence", help="of the models, for their card")
     site.add_argument("--column", action="append", default=[], metavar="TASK=LOCAL", help="a column under another name")
-    site.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of peerwise.toml")
+    site.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="any key of peerwise.toml, such as min_leaf=20 or meeting.transport=NAME",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.invite is not None:
         told = join(arguments.folder, settings, arguments.invite, arguments.fingerprint)
         return show(arguments, told, lambda console: _joined(console, told, arguments.folder))
-    if settings["meeting"]["folder"]:
+    if arguments.meet and settings["meeting"].get("transport", "folder") == "folder":
         FolderTransport(settings["meeting"]["folder"], "founder")  # refused now, and not when something is published
     told = found(arguments.folder, settings, _task(arguments), public=arguments.public or "")
     return show(arguments, told, lambda console: _founded(console, told, arguments.folder))
@@ -121,16 +132,17 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         settings["models"] = [name for name in arguments.models.split(",") if name]
     if arguments.column:
         settings["columns"] = {key: str(value) for key, value in pairs(arguments.column, "--column").items()}
-    settings["meeting"] = {
-        "folder": _place(arguments.meet or ""),
-        "listen": arguments.listen or "",
-        "connect": arguments.connect,
-    }
-    return settings | pairs(arguments.set, "--set")
-
-
-def _place(folder: str) -> str:
-    return folder if not folder or "://" in folder else str(Path(folder).resolve())
+    given, meet = pairs(arguments.set, "--set"), arguments.meet or ""
+    if meet and "://" not in meet and given.get("meeting.transport", "folder") == "folder":
+        meet = str(Path(meet).resolve())
+    settings["meeting"] = {"folder": meet, "listen": arguments.listen or "", "connect": arguments.connect}
+    for key, value in given.items():
+        table, dot, inner = key.partition(".")
+        if dot and isinstance(settings.get(table, {}), dict):
+            settings[table] = {**settings.get(table, {}), inner: value}
+        else:
+            settings[key] = value
+    return settings
 
 
 def _founded(console: Console, told: dict[str, Any], folder: Path) -> None:

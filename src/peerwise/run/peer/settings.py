@@ -150,6 +150,11 @@ def _check(settings: Settings, where: str) -> None:
     named = settings.meeting.transport
     if named != "folder" and named not in offered("transports"):
         raise ConfigError(f"{where}: meeting: {choices(named, ['folder', *offered('transports')], 'transport')}")
+    if named != "folder" and settings.meeting.is_live:
+        raise ConfigError(
+            f"{where}: meeting has transport {named!r} and listen {settings.meeting.listen!r}: expected one, as "
+            f"members on the network meet over Zenoh. Give the transport's address as folder, or leave transport out."
+        )
     for address in (settings.meeting.listen, *settings.meeting.connect):
         if address and not ADDRESS.fullmatch(address):
             raise ConfigError(f"{where}: meeting has the address {address[:80]!r}: expected HOST:PORT.")
