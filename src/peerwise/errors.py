@@ -97,7 +97,7 @@ class ConfigError(PeerwiseError, ValueError):
     """An unknown key, a value out of range, a method that is not there."""
 
 
-# What is nobody's bad luck at one site: it stops a run, where any other failure of one site's training does not.
+# Errors that abort the run; any other disables one site.
 STOPS_A_RUN = (ConfigError, ParcelError, OSError, MemoryError)
 
 

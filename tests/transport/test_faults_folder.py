@@ -297,7 +297,7 @@ def test_what_cannot_be_written_or_reached_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError, match="cannot be written"):
         FolderTransport(tmp_path / "file" / "shared", "a").publish("models", b"", {})
-    with pytest.raises(ConfigError, match="no folder that sites can share"):
+    with pytest.raises(ConfigError, match="cannot be used as a shared folder"):
         FolderTransport("nonsense://somewhere", "a")
     with pytest.raises(ExchangeError, match="too long"):
         FolderTransport(tmp_path, "a").publish("models", b"x" * 1_000_001, {})

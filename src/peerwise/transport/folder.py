@@ -136,7 +136,7 @@ def _files_at(url: str | Path) -> _LocalFiles | _RemoteFiles:
         system, root = url_to_fs(url, use_listings_cache=False) if "://" in url else url_to_fs(url)
     except (ValueError, ImportError, TypeError, OSError) as error:
         raise ConfigError(
-            f"{url!r} is no folder that sites can share ({reason(error)}): expected a path or an fsspec URL such as "
+            f"{url!r} cannot be used as a shared folder ({reason(error)}): expected a path or an fsspec URL such as "
             f"'file:///mnt/share' or 's3://bucket/folder'; install what fsspec needs for it."
         ) from error
     while isinstance(system, DirFileSystem):  # its own folder is named twice in a chained URL
@@ -206,11 +206,11 @@ class _LocalFiles:
             raise
         except OSError as error:
             raise StorageError(
-                f"{own} cannot be written ({error.strerror or error}): expected a folder of ours."
+                f"{own} cannot be written ({error.strerror or error}): expected a folder this user may write to."
             ) from error
 
     def _own(self, path: str) -> Path:
-        """Somebody else who may write here could have a site write over, or remove, files of its own elsewhere."""
+        """Refuse symlinks: they could redirect our writes and deletes."""
         if self._is_behind_link(path):
             raise StorageError(
                 f"{(self._root / path).parent} is behind a link: expected folders that Peerwise made. Find out who put "

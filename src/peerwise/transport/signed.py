@@ -127,7 +127,7 @@ class SignedTransport:
 
     def _facts(self, topic: str) -> dict[str, Any]:
         now = int(self._clock())
-        # The time as the least version: a site that lost all its files never publishes an old version again either.
+        # Versions start at the current time, so a site that lost its files still publishes a higher one.
         version = max(now, 1 + self._seen.highest(self.name, topic), 1 + self._published_version(topic))
         facts = {"federation": self.roster.federation, "site": self.name, "topic": topic, "version": version}
         return {**facts, "created": now, "expires": now + self._lifetime}

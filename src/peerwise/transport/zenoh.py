@@ -117,8 +117,8 @@ class ZenohTransport(Transport):
         return data
 
     def _filled(self, file: BinaryIO, site: str, sha256: str, size: int, until: float) -> tuple[bytes, bool]:
-        """The file, filled up with the chunks that it lacks; and whether it had some. A file that another process
-        removes meanwhile stays ours to the end."""
+        """The file, filled up with the chunks that it lacks; and whether it had some. If another process unlinks
+        the file, our handle stays valid."""
         have = min(file.seek(0, os.SEEK_END), size) // CHUNK * CHUNK
         for offset in range(have, size, CHUNK):
             length = min(CHUNK, size - offset)
@@ -150,7 +150,7 @@ class ZenohTransport(Transport):
         raise ExchangeError(f"{why} (asked for {what}): expected an answer. Is {site} up? Try again later.")
 
     def _part(self, site: str, sha256: str) -> Path:
-        """Of one site alone: another could spoil it by claiming the same blob. The oldest give way."""
+        """Partial downloads are kept per site, so one site cannot corrupt another's; the oldest are deleted."""
         folder = self._cache / site
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{sha256}.part"

@@ -13,7 +13,7 @@ from peerwise.parcels.signed import Ledger, Manifest
 from peerwise.parcels.signed.editions import edition
 from peerwise.run.peer.folder import PeerFolder
 
-SECONDS = re.compile(r"[0-9]+ seconds")  # elapsed, ignored when comparing reasons
+SECONDS = re.compile(r"[0-9]+ seconds")  # elapsed seconds, ignored when comparing reasons
 Decided = Literal["accepted", "refused", "waiting"]
 
 

@@ -66,8 +66,8 @@ def connect_live(peer: PeerFolder, *, serve: bool = False) -> ZenohTransport:
 
 
 def session_config(peer: PeerFolder, *, listening: bool) -> dict[str, Any]:
-    """Members call each other at the addresses of the list; those of the settings come first. A list that has ended
-    will do to ask for the next one: what is fetched is verified by a list that counts."""
+    """Members call each other at the addresses of the list; those of the settings come first. An expired
+    member list is enough to request the next; what is fetched is verified against a valid list."""
     roster, meeting, keys = peer.known_roster(), peer.settings.meeting, peer.keys
     listed = [roster.member(name).address for name in roster.names if name != peer.name]
     known = [address for address in (*meeting.connect, *listed) if address]

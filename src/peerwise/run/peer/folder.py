@@ -71,7 +71,7 @@ class PeerFolder:
             ) from None
         except OSError as error:
             raise StorageError(
-                f"{self.path} cannot be written ({error.strerror}): expected a folder of ours."
+                f"{self.path} cannot be written ({error.strerror}): expected a folder this user may write to."
             ) from error
         try:
             remove_leftovers(self.path)

@@ -25,7 +25,8 @@ PUBLISHED = "published.json"
 
 @dataclass(frozen=True)
 class Outgoing:
-    """All that would leave: the parcel, its card, and what was found in each model; ``held`` says why one may not."""
+    """All that would leave: the parcel, its card, and what was found in each model. ``held``: models held back, with
+    the reason."""
 
     parcel: Parcel
     card: dict[str, Any]

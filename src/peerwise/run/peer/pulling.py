@@ -98,7 +98,7 @@ def take_list(peer: PeerFolder, transport: Transport) -> dict[str, Any]:
 
 
 def _tried(here: Here, name: str, step: Callable[[], Any]) -> Any:
-    """Whatever is wrong with one peer's models is noted, and is no loss but of that peer."""
+    """Record the error, exclude this peer, continue."""
     try:
         return step()
     except StorageError:  # our own disk: no peer is to blame

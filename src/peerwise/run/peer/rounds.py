@@ -153,7 +153,7 @@ class _Rounds:
         return self._keep("site", {**now, "topic": self._topic(round), "before": before.get("topic", "")})
 
     def _step(self, round: int | None, newest: Parcel) -> tuple[Session, Parcel]:
-        """One step of the session, the last one without a round; without the broadcast where it cannot be used here."""
+        """One session step (``round`` None finishes); repeated without the broadcast if absorbing it raises."""
         done, broadcast = None, _content(newest)
         if broadcast is not None:
             step = partial(self._stepped, round, broadcast)
@@ -191,7 +191,7 @@ class _Rounds:
         broadcast = {**last, "round": round, "parcels": dict(inbox.digests), "sites": names}
         work = partial(next_broadcast, self.method, round, shared, None, memory, self.site.seed)
         found, memory = self._tried(work, round, "the last broadcast stands") or (None, memory)
-        if found is None:  # after an error, too: a retry would fail again while all sites wait
+        if found is None:  # or after an error: a retry would fail again while all sites wait
             return memory, broadcast
         by_site = {ALL: found.content} if isinstance(found.content, Parcel) else found.content
         content = {name: dict(parcel) for name, parcel in by_site.items()}
@@ -237,7 +237,8 @@ class _Rounds:
         return self._newest[1]
 
     def _is_public(self, name: str, topic: str) -> bool | None:
-        """Whether a site shows a parcel there; None where it has expired or was changed."""
+        """True if published; False if missing, withdrawn or, at another site, unreachable; None if expired or tampered
+        with."""
         try:
             found = self._signed.fetch(name, topic)
         except ParcelError:
