@@ -82,8 +82,8 @@ def _accuracy(net: Net, rows: Any) -> float:
 class Watched(FlowerFedAvg):
     """Flower's FedAvg, with an eye on the clock, the bytes and what each client scores."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, join: float) -> None:
+        super().__init__(fraction_train=join, fraction_evaluate=join)
         self.ends: list[float] = []
         self.cpu: list[float] = []
         self.right: dict[int, float] = {}
@@ -122,10 +122,12 @@ def _seconds_of_all() -> float:
     return total
 
 
-def simulation(file: str, net: str, rounds: int, batch_size: int = BUDGET["batch_size"]) -> dict[str, Any]:
+def simulation(
+    file: str, net: str, rounds: int, batch_size: int = BUDGET["batch_size"], join: float = 1.0
+) -> dict[str, Any]:
     """In this process: seconds a round, CPU seconds of all processes by round, each site's accuracy in its best round,
-    bytes a site."""
-    sites, strategy, server = _sites(file, net), Watched(), ServerApp()
+    bytes a site. A site that was drawn in no round is not among them."""
+    sites, strategy, server = _sites(file, net), Watched(join), ServerApp()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:

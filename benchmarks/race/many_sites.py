@@ -3,8 +3,9 @@
 The same rows of Fashion-MNIST, shared out at random, the same nets, SGD and one local epoch. Each run is a process of
 its own with one thread. A round's CPU seconds are the mean between the first and the last round's end; "start" is all
 until the end of the first round, imports included, "end" all after the last. Ours scores validation rows at every site
-in every round, keeps each site's best round and saves a checkpoint; Flower's clients run our training loop and score
-validation rows too. The others evaluate nothing before the end, when the last round's net answers all test rows.
+in every round, keeps each site's best round and saves a checkpoint. Flower's clients run our training loop and score
+their rows where they take part. One of the bare loops scores those of all sites, in one batch. The others evaluate
+nothing before the end, when the last round's net answers all test rows.
 The first weights differ between ours and the others, which shows in the accuracies of few rounds.
 """
 
@@ -135,7 +136,8 @@ def _contenders(race: Race, federation: Federation, file: Path) -> dict[str, Cal
         "bare loop, lean, scored": bare("scored"),
     }
     if federation.flower:
-        found["Flower"] = lambda: ours("race.flower_app:simulation", batch_size=federation.batch, **about)
+        settings = {"batch_size": federation.batch, "join": federation.join}
+        found["Flower"] = lambda: ours("race.flower_app:simulation", **settings, **about)
     return found
 
 

@@ -103,8 +103,8 @@ SIZES = {
         images="fashion_mnist",
         federations_in_rounds=(
             Federation(20, (240, 80, 80), "cnn8", batch=32, rounds=20, flower=True),
-            Federation(200, (24, 8, 8), "mlp64", batch=16, rounds=6),
-            Federation(1000, (4, 2, 2), "mlp64", batch=16, rounds=6, join=0.1),
+            Federation(200, (24, 8, 8), "mlp64", batch=16, rounds=6, flower=True),
+            Federation(1000, (4, 2, 2), "mlp64", batch=16, rounds=6, join=0.1, flower=True),
         ),
         large_federation=Federation(10_000, (12, 4, 4), "mlp64", batch=16, rounds=3, join=0.01),
         smallest={"sites": 3, "methods": "local", "models": "logistic", "seeds": 1},
