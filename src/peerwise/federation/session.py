@@ -134,7 +134,8 @@ def step_together(
     sessions: Sequence[Session], broadcast: Broadcast | None, round: int, sharing: Collection[str]
 ) -> dict[str, Parcel]:
     """One step of sessions of the same method, in less time where the method can work on many sites at once: what each
-    of the sites ``sharing`` has to send. On error all states are undefined; ``phase`` of the session says where."""
+    of the sites ``sharing`` has to send. On error all states are undefined; ``phase`` is the verb a session has come
+    to."""
     for session in sessions:
         session.improved, session.phase = False, "absorb"
     absorbed = _absorb(sessions, broadcast)
@@ -188,8 +189,7 @@ def _share(sessions: Sequence[Session], round: int) -> dict[str, Parcel]:
 
 
 def _score(sessions: Sequence[Session], round: int) -> None:
-    """Add a point to each curve, and score the states on the validation rows; each that is its site's best is kept. All
-    that may raise comes first."""
+    """Add a point to each curve, and score the states on the validation rows; each that is its site's best is kept."""
     if not sessions:
         return
     method = sessions[0].method
@@ -248,8 +248,7 @@ def blank_record() -> dict[str, Any]:
 
 
 def copied_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Apart from what a session changes in it, but for curves, which are long: there a step taken again replaces its
-    points."""
+    """A copy for a session to change. Curves, which are long, are shared: a step taken again replaces its points."""
     return {**record, "took_part": list(record["took_part"]), "seconds": dict(record["seconds"])}
 
 

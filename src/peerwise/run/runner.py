@@ -271,20 +271,20 @@ class MethodRun:
         """Leave the states that answer: the best ones, or without validation rows the last."""
         at = self.at
         self._start_those_away()
-        found = {}
-        failed: dict[str, Outcome] = {}
+        sessions: dict[str, Saved] = {}
+        failed: dict[str, dict[str, str]] = {}
         for site in self.sites:
             saved = at.sessions[site.name]
             outcome = concluded(self.method, Part(site, saved.state), saved.best)
-            found[site.name] = Saved(outcome.state or {})
+            state = outcome.state or {}
             if outcome.failure is not None:
-                failed[site.name] = outcome
+                failed[site.name] = outcome.failure
                 self._tell_failure(outcome)
-            if site.name in {**at.failed, **failed} and saved.best is None:
-                found[site.name] = Saved({RUN: found[site.name].state[RUN]})
+            elif site.name in at.failed and saved.best is None:
+                state = {RUN: state[RUN]}
+            sessions[site.name] = Saved(state)
         with self._change():
-            at.failed |= {name: outcome.failure or {} for name, outcome in failed.items()}
-            at.sessions = found
+            at.sessions, at.failed = sessions, {**at.failed, **failed}
             at.broadcast, at.memory, at.finished = None, {}, True
 
     def _start_those_away(self) -> None:

@@ -137,9 +137,14 @@ def step_sites(method: Method, parts: Sequence[Part], broadcast: Broadcast | Non
             sessions = [_session(method, part) for part in parts]
             return _stepped(sessions, step_together(sessions, broadcast, round, sharing))
         except Exception as error:
-            names = ", ".join(part.site.name for part in parts[:3])
-            warnings.warn(f"sites {names} and others take a step one by one: {reason(error)}", stacklevel=2)
+            _warn_of(parts, "take a step", error)
     return [_stepped_alone(method, part, broadcast, round) for part in parts]
+
+
+def _warn_of(parts: Sequence[Part], what: str, error: Exception) -> None:
+    """What fails at one site is found when each is tried alone; else the error is in the code for many sites."""
+    names = ", ".join(part.site.name for part in parts[:3])
+    warnings.warn(f"sites {names} and others {what} one by one: {reason(error)}", stacklevel=3)
 
 
 def _stepped_alone(method: Method, part: Part, broadcast: Broadcast | None, round: int) -> Outcome:
@@ -165,13 +170,13 @@ def _session(method: Method, part: Part, best: State | None = None) -> Session:
 def concluded(method: Method, part: Part, best: State | None) -> Outcome:
     """After the last round: the state that answers. A site that fails keeps its record."""
     session = _session(method, part, best)
-    outcome = Outcome(part.site.name, {RUN: session.record})
+    outcome = Outcome(part.site.name)
     try:
         session.restore_best()
+        outcome.state = session.site.state
     except Exception as error:
-        session.record["privacy"] = None
         _describe(outcome, "absorb", error)
-    outcome.state = session.site.state
+        outcome.state = {**(best or {}), RUN: {**session.record, "privacy": None}}
     return outcome
 
 
@@ -213,8 +218,8 @@ def predict_sites(method: Method, parts: Sequence[Part], inbox: Mapping[str, Par
         try:
             sites = [part.site for part in able]
             answers = answer_together(method, sites, [site.test.X for site in sites])
-        except Exception:  # at one of them, which is found below
-            answers = [None] * len(able)
+        except Exception as error:
+            _warn_of(able, "answer", error)
     elapsed = (time.perf_counter() - started) / max(len(able), 1)
     known = {part.site.name: found for part, found in zip(able, answers, strict=True)}
     outcomes = []
