@@ -151,6 +151,16 @@ def test_a_member_cannot_answer_for_another(lasting: Lasting) -> None:
             declared.undeclare()
 
 
+def test_who_asks_for_all_keys_at_once_silences_nobody(lasting: Lasting) -> None:
+    party, _ = lasting
+    with open_session(party.config("beta")) as session:
+        reader = party.transport(session, "beta")
+        until(lambda: "alpha" in reader.members(), "beta sees alpha")
+        for _ in range(10):
+            list(session.get(f"{ROOT}/**", timeout=0.5))
+        assert reader.fetch("alpha", "nothing-there") is None
+
+
 def test_a_hanging_peer_costs_its_deadline_and_nothing_else(lasting: Lasting) -> None:
     party, peers = lasting
     peers["alpha"].ask("post", round=3, seed=1)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from peerwise.errors import ConfigError, ExchangeError, PeerwiseError, StorageError, reason
+from peerwise.errors import ConfigError, ExchangeError, StorageError, reason
 from peerwise.parcels import sha256 as sha256_of
 from peerwise.transport.base import Blob, Transport, checked_blob
 from peerwise.transport.folder import FolderTransport
@@ -286,11 +286,11 @@ def _serve(queries: Any, outbox: FolderTransport) -> None:
 
 
 def _answer(query: Any, outbox: FolderTransport) -> None:
-    """What cannot be read is logged here, and absent for the one who asks."""
+    """What cannot be read is logged here, and absent for the one who asks; whatever is asked for, the thread lives."""
     key = str(query.key_expr)
     try:
         found = _found(key, outbox)
-    except (PeerwiseError, OSError) as error:
+    except Exception as error:
         LOG.warning("%s was asked for and cannot be read: %s", key, reason(error))
         found = None
     try:
@@ -304,7 +304,10 @@ def _answer(query: Any, outbox: FolderTransport) -> None:
 
 def _found(key: str, outbox: FolderTransport) -> bytes | None:
     """peerwise/<federation>/<site>/manifest/<topic>, or .../blob/<sha256>/<number of the chunk>; nothing with a '*'."""
-    _, _, _, kind, name, *rest = key.split("/")
+    parts = key.split("/")
+    if len(parts) not in (5, 6) or parts[3] not in ("manifest", "blob"):  # as a member may ask for all keys at once
+        return None
+    _, _, _, kind, name, *rest = parts
     if kind == "manifest":
         published = outbox.fetch(outbox.name, name)
         return None if published is None else published.manifest
