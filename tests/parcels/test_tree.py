@@ -139,6 +139,7 @@ def test_a_manifest_cut_short_anywhere_is_refused():
         b'{"format":1,"body":[],"arrays":null}',
         b'{"format":1,"body":{"$blob":"' + b"0" * 64 + b'"},"arrays":null}',
         b'{"format":1,"body":{"x":{"$blob":7}},"arrays":null}',
+        b'{"format":1,"body":{"x":{"$y":7}},"arrays":null}',
         b'{"format":1,"body":{"x":{"$blob":["a"]}},"arrays":null}',
         b'{"format":1,"body":{"x":{"$array":"0"}},"arrays":null}',
         b'{"format":1,"body":{"x":{"$array":["0"]}},"arrays":null}',

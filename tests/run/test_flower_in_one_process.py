@@ -143,6 +143,7 @@ def test_a_parcel_that_was_changed_on_its_way_costs_its_sender_alone(tmp_path: P
         RecordDict({"reply": tree_record({**REPLY, "sent": "x"})}),
         RecordDict({"reply": tree_record({**REPLY, "scores": [1]})}),
         RecordDict({"reply": tree_record({**REPLY, "parcel": [b"{}", {"x": 1}]})}),
+        RecordDict({"reply": tree_record({**REPLY, "parcel": [pack({})[0], {"x": b"more than the manifest names"}]})}),
         RecordDict({"reply": tree_record({**REPLY, "left_out": [1] * 300_000})}),
     ],
 )

@@ -308,6 +308,7 @@ def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, b
             return bytes(blobs[node["$blob"]])
         if isinstance(blobs, Later) and node and all(_is_blob(value) for value in node.values()):
             return renamed(blobs, {key: value["$blob"] for key, value in node.items()})
+        check_names(node)  # what is read can be written again
         return {key: _decode(value, arrays, blobs) for key, value in node.items()}
     if isinstance(node, list):
         return [_decode(value, arrays, blobs) for value in node]

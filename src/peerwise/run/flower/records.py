@@ -13,7 +13,7 @@ from peerwise.errors import ParcelError, reason
 from peerwise.federation import Broadcast
 from peerwise.parcels import LazyParcels, Parcel, pack, unpack
 from peerwise.parcels.parcel import size
-from peerwise.parcels.tree import MOST_SENT, MOST_VALUES
+from peerwise.parcels.tree import MOST_SENT, MOST_VALUES, blob_names
 
 MANIFEST = "manifest"
 LONGEST_NAME = 200  # a site's name ends up in files and lines
@@ -103,4 +103,6 @@ def _packed(node: Any) -> Packed | None:
     manifest, blobs = node
     if not all(isinstance(data, bytes) for data in (manifest, *blobs.values())):
         raise ParcelError("a parcel that is not packed: expected a manifest and its blobs.")
+    if sorted(blobs) != blob_names(manifest, MOST_SENT):
+        raise ParcelError("a parcel with other blobs than its manifest names: expected these.")
     return manifest, blobs
