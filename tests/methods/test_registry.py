@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from packages import installed
 from peerwise.data import load, make_sites
@@ -251,11 +253,28 @@ class Adder:
         (with_closure(with_closure(1)), with_closure(with_closure(5))),
         (partial(max, 1), partial(max, 5)),
         (Adder(1).add, Adder(5).add),
+        (torch.tensor([1.0]), torch.tensor([2.0])),
+        (with_closure(torch.tensor([1.0])), with_closure(torch.tensor([2.0]))),
+        (torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)),
+        (pd.DataFrame({"a": range(1000)}), pd.DataFrame({"a": [*range(500), -1, *range(501, 1000)]})),
+        (np.random.default_rng(1), np.random.default_rng(2)),
     ],
 )
-def test_functions_that_compute_something_else_are_described_otherwise(one: Any, other: Any) -> None:
+def test_what_computes_something_else_is_described_otherwise(one: Any, other: Any) -> None:
     assert described(one) != described(other)
     assert described(one) == described(copy.deepcopy(one))
+
+
+def test_a_function_may_refer_to_modules_and_to_itself() -> None:
+    import math
+
+    def even(x: int) -> bool:
+        return x == 0 or odd(x - 1)
+
+    def odd(x: int) -> bool:
+        return x != 0 and even(x - 1) and bool(math.pi)
+
+    assert described(even) != described(odd)
 
 
 def test_a_function_is_described_alike_in_every_process() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -241,8 +241,9 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def described(value: Any) -> Any:
-    """Plain data that stand for a parameter's value, the same in every process.
+def described(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """Plain data that stand for a parameter's value, the same in every process. ``within``: the ids of the objects that
+    hold it, so that one that holds itself is described once.
 
     >>> described((1, Path("rows"), np.float64(0.5), Path))
     [1, 'rows', 0.5, {'object': 'pathlib:Path'}]
@@ -253,28 +254,47 @@ def described(value: Any) -> Any:
         return value
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): described(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [described(inner) for inner in value]
     if isinstance(value, type):
         return {"object": path_of(value)}
-    if isinstance(value, np.ndarray):
-        return {"object": "numpy:ndarray", "sha256": hashlib.sha256(repr(value.tolist()).encode()).hexdigest()}
+    if isinstance(value, ModuleType):
+        return {"object": value.__name__}
+    if id(value) in within:
+        return {"object": path_of(type(value)), "value": "itself"}
+    inner = partial(described, within=(*within, id(value)))
+    if isinstance(value, Mapping):
+        return {str(key): inner(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(inner, value))
+    if hasattr(value, "detach"):  # of torch
+        value = value.detach().cpu().numpy()
+    if hasattr(value, "__array__"):  # a data frame too
+        array = np.asarray(value)
+        held = [array.dtype.str, array.shape, repr(array.tolist()) if array.dtype.hasobject else array.tobytes().hex()]
+        return {"object": path_of(type(value)), "sha256": _sha256(held)}
+    if isinstance(value, np.random.Generator):
+        return {"object": path_of(type(value)), "state": inner(value.bit_generator.state)}
     if isinstance(value, set | frozenset):  # whose order changes from process to process
         return {"object": path_of(value), "value": sorted(map(repr, value))}
     if isinstance(value, CodeType):
-        return [value.co_code.hex(), described(value.co_consts), described(value.co_names)]
+        return [value.co_code.hex(), inner(value.co_consts), inner(value.co_names)]
     if isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value]
-        decides = described([value.__code__, value.__defaults__, value.__kwdefaults__, held])
+        cells = [None if _is_empty(cell) else cell.cell_contents for cell in value.__closure__ or ()]
+        decides = inner([value.__code__, value.__defaults__, value.__kwdefaults__, cells])
         return {"object": path_of(value), "sha256": _sha256(decides)}
     if isinstance(value, MethodType | partial):  # whose attributes do not say what they call
-        return {"object": path_of(type(value)), "parts": described(value.__reduce__()[1:])}
+        return {"object": path_of(type(value)), "parts": inner(value.__reduce__()[1:])}
     if hasattr(value, "get_params"):
-        return {"object": path_of(type(value)), **described(value.get_params(deep=False))}
+        return {"object": path_of(type(value)), **inner(value.get_params(deep=False))}
     shown = vars(value) if hasattr(value, "__dict__") else {"value": _ADDRESS.sub("", repr(value))}
-    return {"object": path_of(type(value)), **described(shown)}
+    return {"object": path_of(type(value)), **inner(shown)}
+
+
+def _is_empty(cell: CellType) -> bool:
+    """Whether what a function refers to has no value yet."""
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
 
 
 def describe(name: str) -> str:
