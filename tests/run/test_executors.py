@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pickle
 import re
@@ -247,6 +248,35 @@ def test_tasks_of_one_process_run_one_after_the_other() -> None:
     """Torch draws from one generator for all threads of a process."""
     with ThreadPoolExecutor(4) as threads, open_workers(threads) as workers:
         assert {at_once for _, at_once in workers.map(overlaps, [()] * 8)} == {1}
+
+
+def test_threads_that_would_wait_for_their_own_task_are_refused() -> None:
+    def nested() -> None:
+        with ThreadPoolExecutor(1) as threads, open_workers(threads):
+            pass
+
+    with open_workers() as workers, pytest.raises(ConfigError, match="wait for this task to end"):
+        list(workers.map(nested, [()]))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_forked_while_a_thread_is_at_work_can_work() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        begun.set()
+        assert go_on.wait(200)
+
+    with ThreadPoolExecutor(1) as thread, open_workers() as workers:
+        waiting = thread.submit(lambda: list(workers.map(waits, [()])))
+        assert begun.wait(200)
+        try:
+            fork = multiprocessing.get_context("fork")
+            with ProcessPoolExecutor(1, mp_context=fork) as processes, open_workers(processes) as others:
+                assert list(others.map(len, [("abc",)])) == [(0, 3)]
+        finally:
+            go_on.set()
+        waiting.result()
 
 
 def test_nets_trained_in_threads_have_the_numbers_of_one_process() -> None:

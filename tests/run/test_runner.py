@@ -136,6 +136,29 @@ def test_a_site_whose_privacy_cannot_be_counted_is_that_sites_failure(tmp_path: 
     assert found["site-1"]["privacy"] is None
 
 
+def test_in_memory_a_privacy_that_fails_is_raised() -> None:
+    with pytest.raises(ValueError, match="no accountant"):
+        run_method(Unaccounted(1), federation(3))
+
+
+class Counting(Drift):
+    """Counts in its state how often it has answered."""
+
+    def predict_proba(self, site: Site, X: Any) -> Any:
+        site.state["answers"] = site.state.get("answers", 0) + 1
+        return super().predict_proba(site, X)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_answering_changes_nothing_of_what_is_saved(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peerwise.run.runner.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("peerwise.run.runner.CHECKPOINT_SHARE", 0)
+    run(tmp_path, Counting(1), workers=workers)
+    assert "answers" not in state_of(tmp_path, "site-0")
+
+
 def test_without_validation_rows_the_last_round_answers(tmp_path: Path) -> None:
     found = run(tmp_path, Drift(5), [chance_site("alone", val=0)])
     assert len(state_of(tmp_path, "alone")["heard"]) == 5

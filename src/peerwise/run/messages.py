@@ -8,10 +8,12 @@ that lie in a scattered value are not sent again in a task, nor sent back in a r
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple, NoReturn
@@ -163,8 +165,29 @@ class _Kept:
     large: Large = field(default_factory=Large)
 
 
-one_task = threading.RLock()  # held by each task: torch has one generator for all threads of a process
+one_task = threading.RLock()  # torch has one generator of random numbers for all threads of a process
 _kept = _Kept("")
+
+
+@contextmanager
+def task_alone() -> Iterator[None]:
+    """No other task of this process runs meanwhile, and this one on one thread."""
+    with one_task, one_thread():
+        yield
+
+
+def in_task() -> bool:
+    return one_task._is_owned()  # type: ignore[attr-defined, no-any-return]
+
+
+def _after_fork() -> None:
+    """A thread that held the lock, or changed what is kept, is not there any more."""
+    global one_task, _kept
+    one_task, _kept = threading.RLock(), _Kept("")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def answer(*message: bytes) -> bytes:
@@ -199,7 +222,7 @@ def _answered(about: bytes, work: bytes, *values: bytes) -> bytes:
             _kept.large.add(key, _kept.values[key])
     if lacks := header.needs - _kept.values.keys():
         return packed(("lacks", lacks))
-    with one_thread():
+    with task_alone():
         function, task = _kept.large.unpacked(work)
         result = function(*filled(task, _kept.values))
     try:
@@ -217,8 +240,11 @@ def _failure(error: BaseException) -> bytes:
 
 
 def drop(run: str) -> None:
-    """Free what this process keeps for the run."""
+    """Free what this process keeps for the run, unless a task is at work: then the next run does."""
     global _kept
-    with one_task:
-        if _kept.run == run:
-            _kept = _Kept("")
+    if one_task.acquire(blocking=False):
+        try:
+            if _kept.run == run:
+                _kept = _Kept("")
+        finally:
+            one_task.release()

@@ -26,11 +26,10 @@ from peerwise.federation import (
     check_sites,
     next_broadcast,
 )
-from peerwise.models import one_thread
 from peerwise.parcels import Keep, Parcel
 from peerwise.run.checkpoint import Checkpoint, Saved
 from peerwise.run.folder import RunFolder
-from peerwise.run.messages import Handle, one_task
+from peerwise.run.messages import Handle, task_alone
 from peerwise.run.participation import Participation
 from peerwise.run.work import Job, Outcome, Part, concluded, in_worker, judge_sites, predict_sites, step_sites
 from peerwise.run.workers import Workers, open_workers
@@ -218,7 +217,8 @@ class MethodRun:
         others = [site for site in self.sites if site.name in absorbing and site.name not in sharing]
         chunks = self._chunks(others, isinstance(self.method, AnswersTogether), MOST_TOGETHER)
         if isinstance(self.method, TrainsTogether):
-            stacked = self.method.trains_together(sharers)
+            with task_alone():
+                stacked = self.method.trains_together(sharers)
             chunks += self._chunks(list(compress(sharers, stacked)), True, MOST_TRAINED)
             sharers = [site for site, together in zip(sharers, stacked, strict=True) if not together]
         chunks += self._chunks(sharers, False)
@@ -259,7 +259,8 @@ class MethodRun:
 
     def _combined(self, round: int, inbox: dict[str, Parcel]) -> tuple[Broadcast | None, Memory]:
         at = self.at
-        found, memory = next_broadcast(self.method, round, inbox, at.broadcast, at.memory, self.sites[0].seed)
+        with task_alone():
+            found, memory = next_broadcast(self.method, round, inbox, at.broadcast, at.memory, self.sites[0].seed)
         if found is None or found is at.broadcast:
             return found, memory
         content = found.content
@@ -275,16 +276,18 @@ class MethodRun:
         failed: dict[str, dict[str, str]] = {}
         for site in self.sites:
             saved = at.sessions[site.name]
-            outcome = concluded(self.method, Part(site, saved.state), saved.best)
+            with task_alone():
+                outcome = concluded(self.method, Part(site, saved.state), saved.best)
             state = outcome.state or {}
             if outcome.failure is not None:
+                self._raise_without_folder(outcome)
                 failed[site.name] = outcome.failure
                 self._tell_failure(outcome)
             elif site.name in at.failed and saved.best is None:
                 state = {RUN: state[RUN]}
             sessions[site.name] = Saved(state)
         with self._change():
-            at.sessions, at.failed = sessions, {**at.failed, **failed}
+            at.sessions, at.failed = sessions, {**failed, **at.failed}
             at.broadcast, at.memory, at.finished = None, {}, True
 
     def _start_those_away(self) -> None:
@@ -323,14 +326,12 @@ class MethodRun:
             return Part(site, saved.state if saved else {}, name in sharing, failures.get(name))
 
         if self.workers.in_process:
-            with one_thread():
-                for chunk in chunks:
-                    with one_task:
-                        outcomes = work(self.method, [part_of(site) for site in chunk], *rest)
-                    for outcome in outcomes:
-                        if outcome.error is not None and self.folder is None:
-                            raise outcome.error
-                    yield outcomes
+            for chunk in chunks:
+                with task_alone():
+                    outcomes = work(self.method, [part_of(site) for site in chunk], *rest)
+                for outcome in outcomes:
+                    self._raise_without_folder(outcome)
+                yield outcomes
             return
         shared = [self.workers.scatter(value) for value in (self._job(), *rest)]
         try:
@@ -347,6 +348,11 @@ class MethodRun:
         finally:
             for handle in shared:
                 self.workers.forget(handle)
+
+    def _raise_without_folder(self, outcome: Outcome) -> None:
+        """Where there are no results to record it in."""
+        if outcome.error is not None and self.folder is None:
+            raise outcome.error
 
     def _sent(self, parts: Sequence[Part]) -> tuple[list[Handle], list[Handle], list[Part], dict[str, Any]]:
         """What a worker is sent of some sites: their data and context once, what their sessions left behind, and what

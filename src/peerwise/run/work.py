@@ -34,7 +34,6 @@ from peerwise.federation import (
 )
 from peerwise.methods.own_models import LEFT_OUT
 from peerwise.metrics import balanced_accuracy
-from peerwise.models import one_thread
 from peerwise.parcels import Parcel, Store, frozen, pack, unpack
 from peerwise.parcels.store import kept_key, kept_name
 from peerwise.run.fallback import OWN, simpler_answer
@@ -121,8 +120,7 @@ def in_worker(
     keep = WorkerKeep(job.folder, known)
     for part, rows, context in zip(parts, data, contexts, strict=True):
         part.site = Site.of(rows, replace(context, keep=partial(keep, rows.name)), {})
-    with one_thread():
-        outcomes: list[Outcome] = work(job.method, parts, *rest)
+    outcomes: list[Outcome] = work(job.method, parts, *rest)
     for outcome in outcomes:
         outcome.error = None  # which may be of any kind; its description travels
     outcomes[0].kept = keep.new
@@ -196,7 +194,7 @@ def judge_sites(method: Method, parts: Sequence[Part]) -> list[Outcome]:
 
 
 def _judged(method: Method, part: Part) -> Outcome:
-    site = Site.of(part.site.data, part.site.context, part.state)
+    site = Site.of(part.site.data, part.site.context, dict(part.state))
     outcome = Outcome(site.name)
     try:
         found = answer_codes(method, site, answer_together(method, [site], [site.val.X])[0])
@@ -210,7 +208,7 @@ def _judged(method: Method, part: Part) -> Outcome:
 def predict_sites(method: Method, parts: Sequence[Part], inbox: Mapping[str, Parcel]) -> list[Outcome]:
     """Answer the test rows: with the method, or where it failed, with something simpler."""
     for part in parts:
-        part.site = Site.of(part.site.data, part.site.context, part.state)
+        part.site = Site.of(part.site.data, part.site.context, dict(part.state))
     able = [part for part in parts if _can_answer(part)]
     started = time.perf_counter()
     answers: list[Any] = [None] * len(able)

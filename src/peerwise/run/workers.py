@@ -14,7 +14,18 @@ from typing import Any
 
 from peerwise.errors import ConfigError, PeerwiseError
 from peerwise.run.executors import OnDask, Pool, Processes, Submitted, dask_client, ray_executor
-from peerwise.run.messages import VERSION, Handle, Header, Large, filled, handle_keys, packed, raise_error
+from peerwise.run.messages import (
+    VERSION,
+    Handle,
+    Header,
+    Large,
+    filled,
+    handle_keys,
+    in_task,
+    packed,
+    raise_error,
+    task_alone,
+)
 
 DEATHS = 3  # of workers at one task, that end a run
 
@@ -83,7 +94,9 @@ class Workers:
         """
         if self._pool is None:
             for place, task in enumerate(tasks):
-                yield place, function(*filled(task, self._values))
+                with task_alone():
+                    result = function(*filled(task, self._values))
+                yield place, result
             return
         left: Sequence[int] = range(len(tasks))
         for death in range(DEATHS):
@@ -176,6 +189,11 @@ def open_workers(executor: Executor | str | None = None, workers: int | None = N
             raise ConfigError(
                 f"executor is {executor!r}: expected a concurrent.futures.Executor, or a text such as 'local', "
                 f"'dask:ADDRESS' or 'ray:ADDRESS'."
+            )
+        if isinstance(executor, ThreadPoolExecutor) and in_task():
+            raise ConfigError(
+                "executor is a ThreadPoolExecutor, and this is a task of another simulation: its threads would wait "
+                "for this task to end. Use processes."
             )
         local = local or _is_local(executor)
         if client is None and type(executor).__module__.startswith("distributed."):
