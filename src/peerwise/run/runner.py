@@ -216,7 +216,7 @@ class MethodRun:
         sharers = [site for site in self.sites if site.name in sharing]
         others = [site for site in self.sites if site.name in absorbing and site.name not in sharing]
         chunks = self._chunks(others, isinstance(self.method, AnswersTogether), MOST_TOGETHER)
-        if isinstance(self.method, TrainsTogether):
+        if len(sharers) >= FEWEST_TOGETHER and isinstance(self.method, TrainsTogether):
             with task_alone():
                 stacked = self.method.trains_together(sharers)
             chunks += self._chunks(list(compress(sharers, stacked)), True, MOST_TRAINED)
