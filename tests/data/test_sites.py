@@ -212,6 +212,14 @@ def test_rows_that_a_partition_gives_to_two_sites_are_refused(digits: Dataset, s
     assert len(make_sites(digits, "vertical", 2, same_rows=True, test="common")) == 2
 
 
+def test_a_site_that_a_partition_calls_by_no_text_is_refused(digits: Dataset) -> None:
+    def swapped(data: Dataset, sites: int, rng: np.random.Generator) -> list[Share]:
+        return [Share("north", np.arange(10))]  # type: ignore[arg-type]
+
+    with pytest.raises(PartitionError, match=r"calls a site \[0 1 2.*expected .*Share\(rows, name\)"):
+        make_sites(digits, swapped, 1)
+
+
 def test_a_row_that_a_partition_gives_twice_to_one_site_is_refused(digits: Dataset) -> None:
     def doubled(dataset: Dataset, sites: int, rng: np.random.Generator) -> list[Share]:
         return [Share(np.array([0, 1, 2, 3, 3]), "north"), Share(np.array([4, 5, 6]), "south")]

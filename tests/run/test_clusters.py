@@ -190,6 +190,12 @@ def test_a_simulation_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_an_address_without_a_port_is_an_error(kind: str) -> None:
+    with pytest.raises(ConfigError, match="expected an address with a port"), open_workers(f"{kind}:127.0.0.1"):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_a_cluster_that_does_not_answer_is_an_error_at_once(kind: str) -> None:
     begun = time.monotonic()
     words = f"'{kind}:127.0.0.1:1': no .* answers there .* Start one"

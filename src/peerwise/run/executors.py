@@ -231,6 +231,8 @@ def dask_client(address: str) -> Iterator[Any]:
 
 def _check_reachable(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdecimal():
+        raise ValueError("expected an address with a port, such as 10.0.0.1:8786")
     socket.create_connection((host.strip("[]"), int(port)), CONNECTING).close()
 
 

@@ -88,6 +88,8 @@ def _checked(shares: Any, name: str, rows: int) -> list[Share]:
     if not isinstance(shares, list | tuple) or not all(isinstance(share, Share) for share in shares) or not shares:
         raise PartitionError(expected.format(f"returned {str(shares)[:60]}") + ".")
     names = [share.name for share in shares]
+    if odd := [each for each in names if not isinstance(each, str)]:
+        raise PartitionError(expected.format(f"calls a site {str(odd[0])[:60]}") + ", name a text.")
     if twice := sorted({each for each in names if names.count(each) > 1}):
         raise PartitionError(expected.format(f"has two sites called {twice[0]!r}") + ", each site once.")
     for share in shares:
