@@ -53,8 +53,8 @@ class HasLocalBaseline(Protocol):
 
 @runtime_checkable
 class TrainsTogether(Protocol):
-    """Trains many sites at once in less time. It assigns to each ``site.state`` and changes nothing that lies in it:
-    when it raises, all go back to the states before and train one by one."""
+    """Trains many sites at once in less time. It assigns to each ``site.state`` and changes nothing that lies in it, as
+    sites and the checkpoint share that. When it raises, the sites take the step again, one by one."""
 
     def trains_together(self, sites: Sequence[Site]) -> Sequence[bool]:
         """Which of the sites ``share_together`` trains together; the others are tasks of their own for workers."""

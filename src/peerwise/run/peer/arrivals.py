@@ -154,8 +154,8 @@ def _place(site: str, version: int) -> str:
 
 def note_once(peer: PeerFolder, site: str, about: str, why: str, **facts: Any) -> None:
     """Every exclusion is in the ledger with its reason; the same one is not written at every pull."""
-    told = [line for line in peer.ledger.lines() if line["what"] == "left out"]
-    told = [line for line in told if (line["site"], line["about"]) == (site, about)]
-    same = bool(told) and SECONDS.sub("", told[-1]["why"]) == SECONDS.sub("", why)
-    if not same or any(told[-1].get(name) != value for name, value in facts.items()):
+    noted = [line for line in peer.ledger.lines() if line["what"] == "left out"]
+    noted = [line for line in noted if (line["site"], line["about"]) == (site, about)]
+    same = bool(noted) and SECONDS.sub("", noted[-1]["why"]) == SECONDS.sub("", why)
+    if not same or any(noted[-1].get(name) != value for name, value in facts.items()):
         peer.ledger.add("left out", site=site, about=about, why=why, **facts)
